@@ -1,1 +1,5 @@
 //! placeholder
+
+mod config;
+
+pub use config::*;

@@ -1,0 +1,49 @@
+//! What the listener needs to know, already validated. It reads no file and no environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where and how clients reach the gateway over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Address to bind.
+    pub listen: SocketAddr,
+    /// Names accepted in `Host` besides loopback names and the bound address; `*` accepts any.
+    pub hosts: Vec<String>,
+    /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS headers.
+    pub origins: Vec<String>,
+    /// TLS certificate and key (PEM files); plain HTTP without it.
+    pub tls: Option<Tls>,
+    /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse` and `/messages`.
+    pub sse: bool,
+    /// Interval of comment lines on idle event streams.
+    pub keep_alive: Duration,
+    pub limits: Limits,
+}
+
+/// PEM files, read at start and again whenever they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Bounds on what a connection may send. Every one answers with a distinct error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one request body, or of one line in stdio mode (413).
+    pub body_bytes: usize,
+    /// Bytes of request line and headers together (431).
+    pub header_bytes: usize,
+    /// Time to receive the header block, and again for the body (408).
+    pub read_timeout: Duration,
+    /// Open connections; further ones wait in the accept queue.
+    pub connections: usize,
+    /// Requests that run at once.
+    pub concurrent_requests: usize,
+    /// Requests that wait for a place; one more is answered with 503 and `Retry-After`.
+    pub queued_requests: usize,
+    /// Bytes of request bodies in flight over all connections (503).
+    pub bytes_in_flight: usize,
+}

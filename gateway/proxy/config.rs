@@ -1,0 +1,53 @@
+//! What the request path needs to know, already validated. It reads no file and no environment.
+
+use std::time::Duration;
+
+/// The gateway's own identity and the limits of the request path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `serverInfo.name` that clients see.
+    pub name: String,
+    /// `serverInfo.title`, if any.
+    pub title: Option<String>,
+    /// Text put before the upstreams' own instructions, if any.
+    pub instructions: Option<String>,
+    pub names: Names,
+    pub limits: Limits,
+    /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
+    /// Without one each start makes a new one, and tokens do not outlive the process.
+    pub secret: Option<String>,
+}
+
+/// How exposed names are made from a server's slug and a tool's own name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// One of `__`, `_`, `-`, `.`, `/`.
+    pub separator: String,
+    /// Longest exposed name, 32–128 characters; longer ones get a hash suffix.
+    pub max_length: usize,
+}
+
+/// Bounds of the request path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nesting of a message (arrays and objects).
+    pub depth: usize,
+    /// Legacy sessions alive at once; one more `initialize` is answered with 503.
+    pub sessions: usize,
+    /// Time without a request after which a legacy session ends.
+    pub session_idle: Duration,
+    /// Items of one page of a list.
+    pub page_items: usize,
+    /// How long the first list waits for servers that are still starting.
+    pub discovery_deadline: Duration,
+    /// `subscriptions/listen` streams and legacy GET streams alive at once, per principal.
+    pub streams_per_principal: usize,
+    /// Resource URIs that one session or one listen may subscribe to.
+    pub subscriptions: usize,
+    /// Messages buffered for a client that reads slowly or resumes later, per stream.
+    pub stream_buffer: usize,
+    /// Rounds of questions to a client within one call.
+    pub question_rounds: usize,
+    /// How long a client may take to answer one question.
+    pub question_timeout: Duration,
+}

@@ -1,0 +1,119 @@
+//! What one upstream is, already validated. It reads no file and no environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One MCP server that the gateway calls. Two equal values mean: nothing to change at a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Operator-given name, `^[a-z0-9-]+$`, at most 64 characters; the namespace of its tools.
+    pub slug: String,
+    pub transport: Transport,
+    pub era: EraChoice,
+    /// Not connected and not listed when false.
+    pub enabled: bool,
+    /// Legacy servers: whose calls share one connection.
+    pub sessions: Sessions,
+    /// Time for one call, 1–300 s.
+    pub call_timeout: Duration,
+    /// Time for single tools by their own name, 1–300 s.
+    pub tool_timeouts: BTreeMap<String, Duration>,
+    /// Time to start, shake hands and read all lists.
+    pub start_timeout: Duration,
+    pub limits: Limits,
+    pub breaker: Breaker,
+}
+
+/// How bytes get there.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// A child process; `env` is all it gets besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
+    Stdio {
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP, with fallback to HTTP+SSE when the server only has that.
+    Http {
+        url: url::Url,
+        headers: BTreeMap<String, String>,
+    },
+    /// HTTP+SSE (2024-11-05).
+    Sse {
+        url: url::Url,
+        headers: BTreeMap<String, String>,
+    },
+}
+
+/// Which protocol era to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EraChoice {
+    Auto,
+    Modern,
+    Legacy,
+}
+
+/// Who shares a connection to a legacy server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sessions {
+    /// Over HTTP, a client session with interactive capabilities gets its own; everybody else shares. Over stdio all share.
+    Auto,
+    /// One connection for everybody; the server may not ask clients anything.
+    Shared,
+    /// One connection (over stdio: one process) for each legacy client session.
+    Client,
+}
+
+/// Bounds on what an upstream may send and hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one response message.
+    pub response_bytes: usize,
+    /// Bytes of one SSE event.
+    pub event_bytes: usize,
+    /// Bytes of one stdio line.
+    pub line_bytes: usize,
+    /// Nesting of a message.
+    pub depth: usize,
+    /// Calls that run at once.
+    pub concurrency: usize,
+    /// Calls that wait for a place.
+    pub queue: usize,
+    /// Items of each list.
+    pub list_items: usize,
+    /// Pages of each list.
+    pub list_pages: usize,
+}
+
+/// Opens after `failures` transport failures in a row; tries again after `cooldown`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breaker {
+    pub failures: u32,
+    pub cooldown: Duration,
+}
+
+/// Shows names and counts, never the values of headers and environment, which may be secrets.
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdio { command, env, cwd, .. } => f
+                .debug_struct("Stdio")
+                .field("command", command)
+                .field("env", &env.keys())
+                .field("cwd", cwd)
+                .finish_non_exhaustive(),
+            Self::Http { url, headers } => f
+                .debug_struct("Http")
+                .field("url", &url.host_str())
+                .field("headers", &headers.keys())
+                .finish(),
+            Self::Sse { url, headers } => f
+                .debug_struct("Sse")
+                .field("url", &url.host_str())
+                .field("headers", &headers.keys())
+                .finish(),
+        }
+    }
+}
