@@ -1,0 +1,373 @@
+//! The JSON-RPC envelope: one strict pass that notes where id, method, params, their members and `_meta` stand.
+//!
+//! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a revision has them).
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use crate::method::Method;
+use crate::scan::{self, Fault, Flaw, Keys, Member, Members, Scanner, Span};
+
+/// Longest id that is taken, in bytes of JSON text.
+pub const MAX_ID: usize = 256;
+
+/// Any message of a peer.
+#[derive(Clone, Debug)]
+pub enum Message {
+    Request(Request),
+    Notification(Request),
+    Response(Response),
+}
+
+/// A request or notification: the text it came in, and where its parts stand.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub text: Bytes,
+    pub method: Method,
+    method_span: Span,
+    id: Option<Span>,
+    params: Members,
+    has_params: bool,
+    meta: Option<Members>,
+}
+
+/// A response: to one of our own ids, or to nothing we know.
+#[derive(Clone, Debug)]
+pub struct Response {
+    pub text: Bytes,
+    id: Option<Span>,
+    pub outcome: Outcome,
+}
+
+/// What a response says.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The result object and its top-level members.
+    Result(Span, Members),
+    /// The error object.
+    Error(ErrorObject),
+}
+
+/// Where the parts of an error object stand.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorObject {
+    pub code: i64,
+    pub message: Span,
+    pub data: Option<Span>,
+}
+
+/// Why a text is not a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not JSON (-32700).
+    #[error("parse error: {0}")]
+    Parse(Flaw),
+    /// JSON that breaks a rule (-32600), with the id when it could be read.
+    #[error("invalid request: {what}")]
+    Invalid { what: Broken, id: Option<Span> },
+}
+
+/// Which rule of the envelope is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    #[error("{0}")]
+    Flaw(Flaw),
+    #[error("an array is not a message in this revision")]
+    Batch,
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    #[error("`id` must be a string or an integer of at most 256 bytes")]
+    Id,
+    #[error("`method` must be a string")]
+    Method,
+    #[error("`params` must be an object")]
+    Params,
+    #[error("`_meta` must be an object")]
+    Meta,
+    #[error("a message has either a method, a result or an error")]
+    Shape,
+    #[error("`result` must be an object")]
+    Result,
+    #[error("`error` must be an object with an integer code and a message")]
+    Error,
+}
+
+/// Which peer a text is from, which decides how strictly the values it does not own are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    Client,
+    Server,
+}
+
+#[derive(Default)]
+struct Parts {
+    version: bool,
+    id: Option<Span>,
+    bad_id: bool,
+    method: Option<Span>,
+    params: Option<(Span, Members, Option<Members>)>,
+    result: Option<(Span, Members)>,
+    error: Option<(Span, Members)>,
+    broken: Option<Broken>,
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// [`Refusal`]; nothing of the text is used then, except the id of an invalid request.
+pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refusal> {
+    let mut parts = Parts::default();
+    let mut scanner = Scanner::new(&text, max_depth).map_err(Refusal::Parse)?;
+    if scanner.peek() == Some(b'[') {
+        let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
+        return Err(span.map_or_else(Refusal::Parse, |_| Refusal::Invalid { what: Broken::Batch, id: None }));
+    }
+    let keys = if from == From::Client { Keys::Strict } else { Keys::Distinct };
+    let walked = scanner.object(keys, &mut |s, member| parts.member(s, &text, member, keys));
+    let finished = walked.and_then(|_| scanner.end());
+    if let Err(flaw) = finished {
+        if flaw.what.is_syntax() || flaw.what == Fault::NotObject && parts.broken.is_none() && parts.id.is_none() {
+            return Err(if flaw.what == Fault::NotObject {
+                Refusal::Invalid { what: Broken::Flaw(flaw), id: None }
+            } else {
+                Refusal::Parse(flaw)
+            });
+        }
+        return Err(Refusal::Invalid { what: parts.broken.unwrap_or(Broken::Flaw(flaw)), id: parts.id });
+    }
+    parts.finish(text)
+}
+
+impl Parts {
+    fn member(&mut self, s: &mut Scanner<'_>, text: &[u8], member: Member, keys: Keys) -> Result<Span, Flaw> {
+        match &*member.name(text) {
+            "jsonrpc" => {
+                let span = s.value()?;
+                self.version = scan::as_str(span.of(text)).is_some_and(|v| v == "2.0");
+                Ok(span)
+            }
+            "id" => {
+                let span = s.value()?;
+                if is_id(span.of(text)) {
+                    self.id = Some(span);
+                } else {
+                    self.bad_id = true;
+                }
+                Ok(span)
+            }
+            "method" => {
+                let span = s.value()?;
+                self.method = Some(span);
+                Ok(span)
+            }
+            "params" => self.params(s, text, keys),
+            "result" => {
+                let (span, members) = self.object_or(s, Keys::Distinct, Broken::Result)?;
+                self.result = Some((span, members));
+                Ok(span)
+            }
+            "error" => {
+                let (span, members) = self.object_or(s, Keys::Distinct, Broken::Error)?;
+                self.error = Some((span, members));
+                Ok(span)
+            }
+            _ => s.value(),
+        }
+    }
+
+    fn object_or(&mut self, s: &mut Scanner<'_>, keys: Keys, broken: Broken) -> Result<(Span, Members), Flaw> {
+        if s.peek() == Some(b'{') {
+            s.members(keys)
+        } else {
+            self.broken.get_or_insert(broken);
+            s.value().map(|span| (span, Members::new()))
+        }
+    }
+
+    fn params(&mut self, s: &mut Scanner<'_>, text: &[u8], keys: Keys) -> Result<Span, Flaw> {
+        if s.peek() != Some(b'{') {
+            self.broken.get_or_insert(Broken::Params);
+            return s.value();
+        }
+        let mut meta = None;
+        let mut broken = None;
+        let (span, members) = s.object(keys, &mut |s, member| {
+            if !member.is(text, "_meta") {
+                return s.value();
+            }
+            if s.peek() != Some(b'{') {
+                broken = Some(Broken::Meta);
+                return s.value();
+            }
+            let (span, members) = s.members(keys)?;
+            meta = Some(members);
+            Ok(span)
+        })?;
+        if let Some(broken) = broken {
+            self.broken.get_or_insert(broken);
+        }
+        self.params = Some((span, members, meta));
+        Ok(span)
+    }
+
+    fn finish(self, text: Bytes) -> Result<Message, Refusal> {
+        let id = self.id;
+        let invalid = |what| Err(Refusal::Invalid { what, id });
+        if let Some(what) = self.broken {
+            return invalid(what);
+        }
+        if self.bad_id {
+            return invalid(Broken::Id);
+        }
+        if !self.version {
+            return invalid(Broken::Version);
+        }
+        match (self.method, self.result, self.error) {
+            (Some(method_span), None, None) => {
+                let Some(name) = scan::as_str(method_span.of(&text)) else { return invalid(Broken::Method) };
+                let method = Method::parse(&name);
+                let has_params = self.params.is_some();
+                let (_, params, meta) = self.params.unwrap_or((method_span, Members::new(), None));
+                let request = Request { method, method_span, id, params, has_params, meta, text };
+                Ok(if id.is_some() { Message::Request(request) } else { Message::Notification(request) })
+            }
+            (None, Some((span, members)), None) => {
+                Ok(Message::Response(Response { text, id, outcome: Outcome::Result(span, members) }))
+            }
+            (None, None, Some((_, members))) => match error_object(&text, &members) {
+                Some(error) => Ok(Message::Response(Response { text, id, outcome: Outcome::Error(error) })),
+                None => invalid(Broken::Error),
+            },
+            _ => invalid(Broken::Shape),
+        }
+    }
+}
+
+fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {
+    let code = std::str::from_utf8(scan::find(members, text, "code")?.of(text)).ok()?;
+    let code = code.parse::<i64>().ok()?;
+    let message = scan::find(members, text, "message")?;
+    scan::as_str(message.of(text))?;
+    Some(ErrorObject { code, message, data: scan::find(members, text, "data") })
+}
+
+/// A string or an integer, short enough to be kept.
+fn is_id(raw: &[u8]) -> bool {
+    raw.len() <= MAX_ID
+        && match raw {
+            [b'"', ..] => true,
+            [b'-', digits @ ..] | digits => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+        }
+}
+
+impl Request {
+    /// The id as JSON text; empty for a notification.
+    #[must_use]
+    pub fn id(&self) -> &[u8] {
+        self.id.map_or(&[], |id| id.of(&self.text))
+    }
+
+    /// The id as JSON text, sharing the message's bytes.
+    #[must_use]
+    pub fn id_bytes(&self) -> Bytes {
+        self.id.map_or_else(Bytes::new, |id| self.text.slice(id.range()))
+    }
+
+    /// The method as it was sent, also when we do not know it.
+    #[must_use]
+    pub fn method_name(&self) -> Cow<'_, str> {
+        scan::as_str(self.method_span.of(&self.text)).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn has_params(&self) -> bool {
+        self.has_params
+    }
+
+    /// The members of `params`, in order.
+    #[must_use]
+    pub fn params(&self) -> &[Member] {
+        &self.params
+    }
+
+    /// A member of `params` as JSON text.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&[u8]> {
+        scan::find(&self.params, &self.text, name).map(|span| span.of(&self.text))
+    }
+
+    /// A member of `params` that is a string.
+    #[must_use]
+    pub fn param_str(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.param(name).and_then(scan::as_str)
+    }
+
+    /// The members of `params._meta`, if there is one.
+    #[must_use]
+    pub fn meta_members(&self) -> &[Member] {
+        self.meta.as_deref().unwrap_or_default()
+    }
+
+    /// A member of `params._meta` as JSON text.
+    #[must_use]
+    pub fn meta(&self, key: &str) -> Option<&[u8]> {
+        scan::find(self.meta_members(), &self.text, key).map(|span| span.of(&self.text))
+    }
+
+    /// A member of `params._meta` that is a string.
+    #[must_use]
+    pub fn meta_str(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.meta(key).and_then(scan::as_str)
+    }
+}
+
+impl Response {
+    /// The id as JSON text, if there is one.
+    #[must_use]
+    pub fn id(&self) -> Option<&[u8]> {
+        self.id.map(|id| id.of(&self.text))
+    }
+
+    /// The id, when it is a number of the kind that the gateway mints.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        std::str::from_utf8(self.id()?).ok()?.parse().ok()
+    }
+}
+
+impl ErrorObject {
+    /// The message as text.
+    #[must_use]
+    pub fn message(self, text: &[u8]) -> Cow<'_, str> {
+        scan::as_str(self.message.of(text)).unwrap_or_default()
+    }
+
+    /// `data` as JSON text.
+    #[must_use]
+    pub fn data(self, text: &[u8]) -> Option<&[u8]> {
+        self.data.map(|span| span.of(text))
+    }
+}
+
+/// Takes a batch (2025-03-26) apart.
+///
+/// # Errors
+/// The text is not a JSON array, or it has more than `max` messages.
+pub fn split_batch(text: &Bytes, max_depth: usize, max: usize) -> Result<Vec<Bytes>, Flaw> {
+    let mut scanner = Scanner::new(text, max_depth)?;
+    let mut messages = Vec::new();
+    scanner.array(&mut |s| {
+        let span = s.value()?;
+        if messages.len() >= max {
+            return Err(Flaw { what: Fault::Members, at: span.range().start });
+        }
+        messages.push(text.slice(span.range()));
+        Ok(())
+    })?;
+    scanner.end()?;
+    Ok(messages)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! `_meta`: which keys belong to one hop, and how the `_meta` of the next hop is made. Page: basic/index.mdx.
+
+use crate::scan::{self, Member, Members};
+use crate::write::{self, Object};
+
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+pub const PROGRESS_TOKEN: &str = "progressToken";
+pub const TRACEPARENT: &str = "traceparent";
+pub const TRACESTATE: &str = "tracestate";
+/// Ours: servers whose items are missing from a list, and why.
+pub const DEGRADED: &str = "lockgate/degraded";
+
+/// Whether a key means something on one hop only, so that it is never copied.
+///
+/// Trace keys count: the gateway writes its own span. `baggage` stays behind: it may hold what must not cross.
+#[must_use]
+pub fn is_hop_scoped(key: &str) -> bool {
+    matches!(
+        key,
+        PROTOCOL_VERSION
+            | CLIENT_CAPABILITIES
+            | CLIENT_INFO
+            | LOG_LEVEL
+            | SERVER_INFO
+            | SUBSCRIPTION_ID
+            | PROGRESS_TOKEN
+            | TRACEPARENT
+            | TRACESTATE
+            | "baggage"
+    ) || key.starts_with("lockgate/")
+}
+
+/// Copies the members that go end to end.
+pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member]) {
+    for member in members {
+        if !is_hop_scoped(&member.name(text)) {
+            object.copy(member.key.of(text), member.value.of(text));
+        }
+    }
+}
+
+/// Whether any member goes end to end.
+#[must_use]
+pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
+    members.iter().any(|m| !is_hop_scoped(&m.name(text)))
+}
+
+/// Scans the JSON text of a `_meta` object.
+///
+/// # Errors
+/// Any flaw of the text, or keys that parsers disagree on.
+pub fn members(raw: &[u8], max_depth: usize) -> Result<Members, scan::Flaw> {
+    let mut scanner = scan::Scanner::new(raw, max_depth)?;
+    scanner.members(scan::Keys::Strict).map(|(_, members)| members)
+}
+
+/// What a modern request says of its sender, written into `_meta`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    pub revision: &'a str,
+    /// JSON text of a `ClientCapabilities` object.
+    pub capabilities: &'a [u8],
+    /// JSON text of an `Implementation` object.
+    pub info: &'a [u8],
+}
+
+/// Writes the reserved members that every modern request carries.
+pub fn write_sender(object: &mut Object<'_>, sender: &Sender<'_>) {
+    object.string(PROTOCOL_VERSION, sender.revision);
+    object.raw(CLIENT_CAPABILITIES, sender.capabilities);
+    object.raw(CLIENT_INFO, sender.info);
+}
+
+/// Writes `progressToken` as the number that we gave it.
+pub fn write_progress_token(object: &mut Object<'_>, token: u64) {
+    write::number(object.key(PROGRESS_TOKEN), token);
+}

@@ -1,0 +1,110 @@
+//! Every method name of every revision, and in which era it exists.
+
+use crate::revision::Era;
+
+macro_rules! methods {
+    ($($variant:ident $name:literal $eras:ident;)*) => {
+        /// A method of the protocol; [`Method::Unknown`] for anything else.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* Unknown }
+
+        impl Method {
+            #[must_use]
+            pub fn parse(name: &str) -> Self {
+                match name { $($name => Self::$variant,)* _ => Self::Unknown }
+            }
+
+            /// The name on the wire; empty for [`Method::Unknown`].
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* Self::Unknown => "" }
+            }
+
+            /// Whether a client may send it in `era`.
+            #[must_use]
+            pub fn exists_in(self, era: Era) -> bool {
+                match self { $(Self::$variant => Eras::$eras.holds(era),)* Self::Unknown => false }
+            }
+        }
+    };
+}
+
+enum Eras {
+    Both,
+    Legacy,
+    Modern,
+}
+
+impl Eras {
+    fn holds(&self, era: Era) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Legacy => era == Era::Legacy,
+            Self::Modern => era == Era::Modern,
+        }
+    }
+}
+
+methods! {
+    Initialize "initialize" Legacy;
+    Ping "ping" Legacy;
+    Discover "server/discover" Modern;
+    ToolsList "tools/list" Both;
+    ToolsCall "tools/call" Both;
+    PromptsList "prompts/list" Both;
+    PromptsGet "prompts/get" Both;
+    ResourcesList "resources/list" Both;
+    TemplatesList "resources/templates/list" Both;
+    ResourcesRead "resources/read" Both;
+    Subscribe "resources/subscribe" Legacy;
+    Unsubscribe "resources/unsubscribe" Legacy;
+    Complete "completion/complete" Both;
+    SetLevel "logging/setLevel" Legacy;
+    Listen "subscriptions/listen" Modern;
+    TasksGet "tasks/get" Both;
+    TasksUpdate "tasks/update" Modern;
+    TasksCancel "tasks/cancel" Both;
+    TasksResult "tasks/result" Legacy;
+    TasksList "tasks/list" Legacy;
+    Initialized "notifications/initialized" Legacy;
+    Cancelled "notifications/cancelled" Both;
+    Progress "notifications/progress" Both;
+    Message "notifications/message" Both;
+    RootsChanged "notifications/roots/list_changed" Legacy;
+    ToolsChanged "notifications/tools/list_changed" Both;
+    PromptsChanged "notifications/prompts/list_changed" Both;
+    ResourcesChanged "notifications/resources/list_changed" Both;
+    ResourceUpdated "notifications/resources/updated" Both;
+    Acknowledged "notifications/subscriptions/acknowledged" Modern;
+    ElicitationComplete "notifications/elicitation/complete" Legacy;
+    TaskStatus "notifications/tasks/status" Legacy;
+    TaskUpdated "notifications/tasks" Modern;
+    Elicit "elicitation/create" Legacy;
+    Sample "sampling/createMessage" Legacy;
+    Roots "roots/list" Legacy;
+}
+
+impl Method {
+    /// The member of `params` that names what the request is about, and that `Mcp-Name` repeats (modern).
+    #[must_use]
+    pub fn target(self) -> Option<&'static str> {
+        match self {
+            Self::ToolsCall | Self::PromptsGet => Some("name"),
+            Self::ResourcesRead | Self::Subscribe | Self::Unsubscribe => Some("uri"),
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel | Self::TasksResult => Some("taskId"),
+            _ => None,
+        }
+    }
+
+    /// The four methods that answer with pages.
+    #[must_use]
+    pub fn is_list(self) -> bool {
+        matches!(self, Self::ToolsList | Self::PromptsList | Self::ResourcesList | Self::TemplatesList)
+    }
+
+    /// Whether sending it twice does no harm: everything but calls and task changes.
+    #[must_use]
+    pub fn is_safe(self) -> bool {
+        !matches!(self, Self::ToolsCall | Self::TasksUpdate | Self::TasksCancel)
+    }
+}

@@ -1,0 +1,161 @@
+//! Writing JSON text by hand: strings, members, error objects. Callers splice scanned spans in between.
+
+use serde_json::Value;
+
+/// Appends `text` as a JSON string, quotes included.
+pub fn string(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let short = match byte {
+            b'"' | b'\\' => byte,
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0..=0x1f => 0,
+            _ => continue,
+        };
+        out.extend_from_slice(bytes.get(from..at).unwrap_or_default());
+        from = at + 1;
+        if short == 0 {
+            out.extend_from_slice(b"\\u00");
+            out.extend([byte >> 4, byte & 15].map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')));
+        } else {
+            out.extend_from_slice(&[b'\\', short]);
+        }
+    }
+    out.extend_from_slice(bytes.get(from..).unwrap_or_default());
+    out.push(b'"');
+}
+
+/// `text` as a JSON string.
+#[must_use]
+pub fn quoted(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    string(&mut out, text);
+    out
+}
+
+/// Appends a number in decimal.
+pub fn number(out: &mut Vec<u8>, mut n: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        if let Some(slot) = digits.get_mut(at) {
+            *slot = b'0' + u8::try_from(n % 10).unwrap_or(0);
+        }
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(at..).unwrap_or_default());
+}
+
+/// Writes an object member by member; commas are taken care of.
+pub struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Opens the object.
+    pub fn open(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, first: true }
+    }
+
+    fn comma(&mut self) {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+    }
+
+    /// A member whose key is text and whose value is written by the caller through the returned buffer.
+    pub fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        self.comma();
+        string(self.out, key);
+        self.out.push(b':');
+        self.out
+    }
+
+    /// A member whose key needs no escapes (a literal of ours) and whose value is JSON text.
+    pub fn raw(&mut self, key: &str, value: &[u8]) {
+        self.comma();
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out.extend_from_slice(value);
+    }
+
+    /// A member copied from scanned text: `key` as it stood between its quotes.
+    pub fn copy(&mut self, key: &[u8], value: &[u8]) {
+        self.comma();
+        self.out.push(b'"');
+        self.out.extend_from_slice(key);
+        self.out.extend_from_slice(b"\":");
+        self.out.extend_from_slice(value);
+    }
+
+    pub fn string(&mut self, key: &str, value: &str) {
+        string(self.key(key), value);
+    }
+
+    pub fn close(self) {
+        self.out.push(b'}');
+    }
+}
+
+/// An error response. `id` is JSON text, or `None` when it could not be read (the member is then absent).
+#[must_use]
+pub fn error(id: Option<&[u8]>, code: i64, message: &str, data: Option<&Value>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(96 + message.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    if let Some(id) = id {
+        out.extend_from_slice(b",\"id\":");
+        out.extend_from_slice(id);
+    }
+    out.extend_from_slice(b",\"error\":{\"code\":");
+    out.extend_from_slice(code.to_string().as_bytes());
+    out.extend_from_slice(b",\"message\":");
+    string(&mut out, message);
+    if let Some(data) = data {
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(data.to_string().as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// A result response around JSON text.
+#[must_use]
+pub fn result(id: &[u8], result: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32 + id.len() + result.len());
+    result_head(&mut out, id);
+    out.extend_from_slice(result);
+    out.push(b'}');
+    out
+}
+
+/// The text of a result response up to its result; the caller adds the result and one `}`.
+pub fn result_head(out: &mut Vec<u8>, id: &[u8]) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id);
+    out.extend_from_slice(b",\"result\":");
+}
+
+/// A notification around the JSON text of its params.
+#[must_use]
+pub fn notification(method: &str, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(48 + method.len() + params.len());
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.extend_from_slice(method.as_bytes());
+    out.extend_from_slice(b"\",\"params\":");
+    out.extend_from_slice(params);
+    out.push(b'}');
+    out
+}
