@@ -1,0 +1,226 @@
+//! One request as a tool or prompt sees it: how to ask the client, log and report progress in the era of
+//! that request. A tool never branches on the era itself.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        ClientCapabilities, ClientResult, InputRequest, InputRequiredResult, InputResponses,
+        LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion,
+        ServerRequest,
+    },
+    service::RequestContext,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::shared::{Session, Shared};
+
+/// What came of a question to the client.
+pub(crate) enum Asked {
+    Answered(Answers),
+    /// Modern only: the client has to come back with the answers.
+    Pending(InputRequiredResult),
+}
+
+/// Results of the client, by key of the question.
+pub(crate) struct Answers(BTreeMap<String, Value>);
+
+impl Answers {
+    pub(crate) fn get(&self, key: &str) -> &Value {
+        self.0.get(key).unwrap_or(&Value::Null)
+    }
+
+    /// A field of an accepted form, as text.
+    pub(crate) fn field(&self, key: &str, field: &str) -> String {
+        match &self.get(key)["content"][field] {
+            Value::String(text) => text.clone(),
+            Value::Null => "nobody".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
+pub(crate) struct Call {
+    pub(crate) context: RequestContext<RoleServer>,
+    pub(crate) shared: Arc<Shared>,
+    session: Arc<Session>,
+    responses: InputResponses,
+    state: Option<String>,
+}
+
+impl Call {
+    pub(crate) fn new(
+        context: RequestContext<RoleServer>,
+        shared: Arc<Shared>,
+        session: Arc<Session>,
+        responses: Option<InputResponses>,
+        state: Option<String>,
+    ) -> Self {
+        Self {
+            context,
+            shared,
+            session,
+            responses: responses.unwrap_or_default(),
+            state,
+        }
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.context
+            .protocol_version()
+            .is_some_and(|revision| revision >= ProtocolVersion::V_2026_07_28)
+    }
+
+    pub(crate) fn capabilities(&self) -> ClientCapabilities {
+        self.context.client_capabilities().unwrap_or_default()
+    }
+
+    /// The `requestState` that came back, opened. A state that we did not seal is refused.
+    pub(crate) fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, ErrorData> {
+        self.state
+            .as_deref()
+            .map(|sealed| self.shared.states.open_json(sealed))
+            .transpose()
+            .map_err(|_| ErrorData::invalid_params("requestState fails its integrity check", None))
+    }
+
+    pub(crate) fn seal<T: Serialize>(&self, state: &T) -> Result<String, ErrorData> {
+        self.shared
+            .states
+            .seal_json(state)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+
+    /// Asks the client: by requests of our own in a legacy session, by `input_required` in the modern era.
+    /// Answers that are missing or are no objects are asked for again.
+    pub(crate) async fn ask(
+        &self,
+        questions: &[(&str, Value)],
+        state: Option<String>,
+    ) -> Result<Asked, ErrorData> {
+        let questions = questions
+            .iter()
+            .map(|(key, question)| Ok(((*key).to_owned(), question_of(question)?)))
+            .collect::<Result<BTreeMap<_, _>, ErrorData>>()?;
+        self.require(questions.values())?;
+        if !self.is_modern() {
+            return self.ask_directly(questions).await;
+        }
+        let answers: BTreeMap<_, _> = questions
+            .keys()
+            .filter_map(|key| Some((key.clone(), self.responses.get(key)?.clone())))
+            .filter(|(_, answer)| answer.is_object())
+            .collect();
+        if answers.len() == questions.len() {
+            return Ok(Asked::Answered(Answers(answers)));
+        }
+        Ok(Asked::Pending(InputRequiredResult::new(
+            Some(questions),
+            state,
+        )))
+    }
+
+    async fn ask_directly(
+        &self,
+        questions: BTreeMap<String, InputRequest>,
+    ) -> Result<Asked, ErrorData> {
+        let mut answers = BTreeMap::new();
+        for (key, question) in questions {
+            let request = match question {
+                InputRequest::CreateMessage(request) => {
+                    ServerRequest::CreateMessageRequest(request)
+                }
+                InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+                InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+                _ => return Err(ErrorData::internal_error("unknown kind of question", None)),
+            };
+            let answer: ClientResult =
+                self.context
+                    .peer
+                    .send_request(request)
+                    .await
+                    .map_err(|error| {
+                        ErrorData::internal_error(
+                            format!("the client did not answer: {error}"),
+                            None,
+                        )
+                    })?;
+            let answer = serde_json::to_value(answer)
+                .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            answers.insert(key, answer);
+        }
+        Ok(Asked::Answered(Answers(answers)))
+    }
+
+    /// Refuses questions that the client has not declared it can answer.
+    fn require<'a>(
+        &self,
+        questions: impl Iterator<Item = &'a InputRequest>,
+    ) -> Result<(), ErrorData> {
+        let declared = self.capabilities();
+        for question in questions {
+            let (present, name) = match question {
+                InputRequest::CreateMessage(_) => (declared.sampling.is_some(), "sampling"),
+                InputRequest::Elicitation(_) => (declared.elicitation.is_some(), "elicitation"),
+                InputRequest::ListRoots(_) => (declared.roots.is_some(), "roots"),
+                _ => (false, "unknown"),
+            };
+            if !present {
+                return Err(self.missing(name));
+            }
+        }
+        Ok(())
+    }
+
+    /// -32021 exists since 2026-07-28; before, an undeclared capability was a plain bad request.
+    pub(crate) fn missing(&self, capability: &str) -> ErrorData {
+        if !self.is_modern() {
+            return ErrorData::invalid_request(
+                format!("the client does not support {capability}"),
+                None,
+            );
+        }
+        let required = serde_json::from_value(json!({ capability: {} })).unwrap_or_default();
+        ErrorData::missing_required_client_capability(required)
+    }
+
+    /// Reports progress when the client asked for it. A client that went away is not an error.
+    pub(crate) async fn progress(&self, progress: f64, total: f64) {
+        if let Some(token) = self.context.meta.get_progress_token() {
+            let _ = self
+                .context
+                .peer
+                .notify_progress(ProgressNotificationParam::new(token, progress).with_total(total))
+                .await;
+        }
+    }
+
+    /// Logs at `info` if this client wants to hear it.
+    pub(crate) async fn log(&self, text: &str) {
+        let wanted = if self.is_modern() {
+            self.context.meta.log_level()
+        } else {
+            Some(self.session.level())
+        };
+        if wanted.is_some_and(|level| severity(level) <= severity(LoggingLevel::Info)) {
+            let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(text))
+                .with_logger("fixture");
+            let _ = self.context.peer.notify_logging_message(message).await;
+        }
+    }
+}
+
+fn question_of(question: &Value) -> Result<InputRequest, ErrorData> {
+    serde_json::from_value(question.clone())
+        .map_err(|error| ErrorData::internal_error(format!("bad question: {error}"), None))
+}
+
+fn severity(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        _ => 2,
+    }
+}

@@ -1,0 +1,367 @@
+//! The fixture as the SDK sees it: each MCP method, handed to the file of its topic. Lists are paged here and
+//! get their caching hints here.
+
+use std::{borrow::Cow, sync::Arc};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
+        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
+        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+        ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        UpdateTaskParams,
+    },
+    service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
+};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::{
+    call::Call,
+    completion,
+    era::Era,
+    prompts, resources,
+    shared::{Change, Session, Shared},
+    tools,
+};
+
+const LIST_TTL_MS: u64 = 60_000;
+const READ_TTL_MS: u64 = 1_000;
+
+/// One session of the fixture. All sessions of a process share its lists and tasks.
+#[derive(Clone)]
+pub struct Fixture {
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+}
+
+impl Fixture {
+    /// A fixture for one process; `page_size` 0 answers every list in one page.
+    ///
+    /// # Errors
+    /// When the system has no randomness to give.
+    pub fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            shared: Arc::new(Shared::new(era, page_size)?),
+            session: Arc::default(),
+        })
+    }
+
+    pub(crate) fn new_session(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            session: Arc::default(),
+        }
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        self.shared.era
+    }
+
+    fn call(
+        &self,
+        context: RequestContext<RoleServer>,
+        responses: Option<rmcp::model::InputResponses>,
+        state: Option<String>,
+    ) -> Call {
+        Call::new(
+            context,
+            Arc::clone(&self.shared),
+            Arc::clone(&self.session),
+            responses,
+            state,
+        )
+    }
+
+    /// One page of a list. A cursor is the offset of its first entry.
+    fn page<T>(
+        &self,
+        entries: Vec<T>,
+        request: Option<PaginatedRequestParams>,
+    ) -> Result<(Vec<T>, Option<String>), ErrorData> {
+        let cursor = request.and_then(|request| request.cursor);
+        let total = entries.len();
+        let start = match cursor.as_deref().map(str::parse::<usize>) {
+            None => 0,
+            Some(Ok(start)) if start < total && self.shared.page_size > 0 => start,
+            Some(_) => return Err(ErrorData::invalid_params("unknown cursor", None)),
+        };
+        let size = if self.shared.page_size == 0 {
+            total
+        } else {
+            self.shared.page_size
+        };
+        let end = start.saturating_add(size).min(total);
+        let page = entries.into_iter().skip(start).take(size).collect();
+        Ok((page, (end < total).then(|| end.to_string())))
+    }
+}
+
+macro_rules! listed {
+    ($fixture:ident, $result:ident, $field:ident, $entries:expr, $request:expr, $context:expr) => {{
+        let ($field, next_cursor) = $fixture.page($entries, $request)?;
+        let mut result = $result::with_all_items($field);
+        result.next_cursor = next_cursor;
+        if $fixture.call($context, None, None).is_modern() {
+            result.ttl_ms = Some(LIST_TTL_MS);
+            result.cache_scope = Some(CacheScope::Public);
+        }
+        Ok(result)
+    }};
+}
+
+impl ServerHandler for Fixture {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_completions()
+            .enable_logging()
+            .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_tasks()
+            .build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(
+                "fixture-server",
+                env!("CARGO_PKG_VERSION"),
+            ))
+            .with_instructions("Every tool here exists to be tested.")
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.shared.era.revisions()
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        listed!(
+            self,
+            ListToolsResult,
+            tools,
+            tools::list(&self.shared),
+            request,
+            context
+        )
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::list(&self.shared)
+            .into_iter()
+            .find(|tool| tool.name == name)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let call = self.call(context, request.input_responses, request.request_state);
+        tools::call(&call, &request.name, &request.arguments.unwrap_or_default()).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        listed!(
+            self,
+            ListPromptsResult,
+            prompts,
+            prompts::list(&self.shared),
+            request,
+            context
+        )
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let call = self.call(context, request.input_responses, request.request_state);
+        prompts::get(&call, &request.name, &request.arguments.unwrap_or_default()).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let entries = resources::list(&self.shared);
+        listed!(
+            self,
+            ListResourcesResult,
+            resources,
+            entries,
+            request,
+            context
+        )
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let entries = resources::templates();
+        listed!(
+            self,
+            ListResourceTemplatesResult,
+            templates,
+            entries,
+            request,
+            context
+        )
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let contents = resources::read(&self.shared, &request.uri)?;
+        let mut result = ReadResourceResult::new(vec![contents]);
+        if self.call(context, None, None).is_modern() {
+            result.ttl_ms = Some(READ_TTL_MS);
+            result.cache_scope = Some(CacheScope::Private);
+        }
+        Ok(result.into())
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.session.subscribe(request.uri) {
+            Ok(())
+        } else {
+            Err(ErrorData::invalid_params("too many subscriptions", None))
+        }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.session.unsubscribe(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut changes = self.shared.changes();
+        let sink = context.sink();
+        loop {
+            let change = tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                change = changes.recv() => change,
+            };
+            // The sink refuses what the client did not ask for.
+            let _ = match change {
+                Ok(Change::Tools) => sink.notify_tool_list_changed().await,
+                Ok(Change::Prompts) => sink.notify_prompt_list_changed().await,
+                Ok(Change::Resources) => sink.notify_resource_list_changed().await,
+                Ok(Change::Resource(uri)) => sink.notify_resource_updated(uri).await,
+                Err(RecvError::Lagged(_)) => Ok(()),
+                Err(RecvError::Closed) => return Ok(()),
+            };
+        }
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
+        tokio::spawn(tell(context.peer, shared, session));
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if self.call(context, None, None).is_modern() {
+            return Err(ErrorData::method_not_found::<
+                rmcp::model::SetLevelRequestMethod,
+            >());
+        }
+        self.session.set_level(request.level);
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        completion::complete(&request)
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.shared
+            .tasks
+            .get_task(&request.task_id)
+            .map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.shared
+            .tasks
+            .update_task(&request.task_id, request.input_responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.shared.tasks.cancel_task(&request.task_id)
+    }
+}
+
+/// Tells one legacy session of changes until it is gone.
+async fn tell(peer: Peer<RoleServer>, shared: Arc<Shared>, session: Arc<Session>) {
+    let mut changes = shared.changes();
+    // A session that ends is noticed at the next change: the peer refuses it.
+    loop {
+        let told = match changes.recv().await {
+            Ok(Change::Tools) => peer.notify_tool_list_changed().await,
+            Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
+            Ok(Change::Resources) => peer.notify_resource_list_changed().await,
+            Ok(Change::Resource(uri)) if session.is_subscribed(&uri) => {
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri))
+                    .await
+            }
+            Ok(Change::Resource(_)) | Err(RecvError::Lagged(_)) => Ok(()),
+            Err(RecvError::Closed) => return,
+        };
+        if told.is_err() {
+            return;
+        }
+    }
+}

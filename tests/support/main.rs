@@ -1,0 +1,60 @@
+//! `fixture-server`: the fixture as a program. On stdio it ends with its input; over HTTP it prints where it
+//! listens and ends on SIGTERM or Ctrl-C. It only ever binds the address it was given.
+
+use std::{io::Write as _, net::SocketAddr};
+
+use anyhow::Context as _;
+use clap::Parser;
+use lockgate_tests_support::{Era, Fixture, serve_http};
+use rmcp::{ServiceExt as _, transport::stdio};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// An MCP server that offers what the official conformance suite calls by name.
+#[derive(Parser)]
+#[command(name = "fixture-server")]
+struct Arguments {
+    /// The revisions to serve.
+    #[arg(long, value_enum, default_value_t = Era::Both)]
+    era: Era,
+    /// Serve one client on standard input and output.
+    #[arg(long, conflicts_with = "http", required_unless_present = "http")]
+    stdio: bool,
+    /// Serve Streamable HTTP at `http://ADDR/mcp`; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// Entries in one page of a list; 0 means one page.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    page_size: usize,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let fixture = Fixture::new(arguments.era, arguments.page_size)?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
+    match arguments.http {
+        Some(address) => {
+            let served = serve_http(fixture, address).await?;
+            writeln!(std::io::stdout(), "listening {}", served.url())?;
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            served.stop().await;
+        }
+        None => {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                ended = serve_stdio(fixture) => ended?,
+            }
+        }
+    }
+    // The runtime would wait for its thread that reads standard input.
+    std::process::exit(0);
+}
+
+async fn serve_stdio(fixture: Fixture) -> anyhow::Result<()> {
+    let running = fixture.serve(stdio()).await?;
+    running.waiting().await?;
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What outlives one request: tasks, the parts of the lists that change, the key of `requestState`, and who
+//! wants to hear of changes. One per process; everything else is rebuilt per session.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use anyhow::Context as _;
+use rmcp::{
+    model::{LoggingLevel, RequestStateCodec},
+    task_manager::TaskManager,
+};
+use tokio::sync::broadcast;
+
+use crate::era::Era;
+
+const CHANGES_HELD: usize = 64;
+const SUBSCRIPTIONS_PER_SESSION: usize = 64;
+
+/// Something that listeners may be told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    Tools,
+    Prompts,
+    Resources,
+    Resource(String),
+}
+
+/// State of the whole process.
+pub(crate) struct Shared {
+    pub(crate) era: Era,
+    pub(crate) page_size: usize,
+    pub(crate) tasks: TaskManager,
+    pub(crate) states: RequestStateCodec,
+    pub(crate) extra_tool: AtomicBool,
+    pub(crate) extra_prompt: AtomicBool,
+    pub(crate) extra_resource: AtomicBool,
+    changes: broadcast::Sender<Change>,
+}
+
+impl Shared {
+    pub(crate) fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
+        let mut key = [0_u8; 32];
+        getrandom::fill(&mut key).context("no randomness for the requestState key")?;
+        Ok(Self {
+            era,
+            page_size,
+            tasks: TaskManager::new(),
+            states: RequestStateCodec::new(key),
+            extra_tool: AtomicBool::new(false),
+            extra_prompt: AtomicBool::new(false),
+            extra_resource: AtomicBool::new(false),
+            changes: broadcast::channel(CHANGES_HELD).0,
+        })
+    }
+
+    pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    /// Nobody listening is not an error.
+    pub(crate) fn announce(&self, change: Change) {
+        let _ = self.changes.send(change);
+    }
+
+    /// Adds or removes the changing entry of a list and says so.
+    pub(crate) fn toggle(&self, entry: &AtomicBool, change: Change) -> bool {
+        let present = !entry.fetch_xor(true, Ordering::SeqCst);
+        self.announce(change);
+        present
+    }
+}
+
+/// State of one legacy session. A modern request gets a fresh one and cannot tell.
+#[derive(Default)]
+pub(crate) struct Session {
+    level: Mutex<Option<LoggingLevel>>,
+    subscribed: Mutex<HashSet<String>>,
+}
+
+impl Session {
+    pub(crate) fn set_level(&self, level: LoggingLevel) {
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    /// A legacy server decides alone what to send before `logging/setLevel`: here, `info` and above.
+    pub(crate) fn level(&self) -> LoggingLevel {
+        self.level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or(LoggingLevel::Info)
+    }
+
+    /// False when the session holds too many subscriptions.
+    pub(crate) fn subscribe(&self, uri: String) -> bool {
+        let mut held = self
+            .subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        (held.len() < SUBSCRIPTIONS_PER_SESSION || held.contains(&uri)) && {
+            held.insert(uri);
+            true
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        self.subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uri);
+    }
+
+    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
+        self.subscribed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(uri)
+    }
+}

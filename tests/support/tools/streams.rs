@@ -1,0 +1,71 @@
+//! Tools that say something before they answer: logs, progress, and a response stream that closes early.
+
+use std::time::Duration;
+
+use axum::http::request::Parts;
+use rmcp::model::Tool;
+
+use super::{Answer, plain, text};
+use crate::{call::Call, http::StreamCloser};
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) fn list() -> Vec<Tool> {
+    vec![
+        plain("test_tool_with_logging", "Logs three messages at info"),
+        plain("test_logging_tool", "Logs one message at info"),
+        plain("test_tool_with_progress", "Reports progress three times"),
+        plain(
+            "test_reconnection",
+            "Closes its response stream, then answers",
+        ),
+    ]
+}
+
+pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
+    match name {
+        "test_tool_with_logging" => {
+            call.log("Tool execution started").await;
+            tokio::time::sleep(PAUSE).await;
+            call.log("Tool processing data").await;
+            tokio::time::sleep(PAUSE).await;
+            call.log("Tool execution completed").await;
+            Some(text("Tool with logging executed"))
+        }
+        "test_logging_tool" => {
+            call.log("Said only to those who asked").await;
+            Some(text("Logging tool executed"))
+        }
+        "test_tool_with_progress" => {
+            call.progress(0.0, 100.0).await;
+            tokio::time::sleep(PAUSE).await;
+            call.progress(50.0, 100.0).await;
+            tokio::time::sleep(PAUSE).await;
+            call.progress(100.0, 100.0).await;
+            Some(text("Tool with progress executed"))
+        }
+        "test_reconnection" => {
+            reconnect(call).await;
+            Some(text("Answered after the stream was closed"))
+        }
+        _ => None,
+    }
+}
+
+/// Only a legacy session over HTTP can be resumed; elsewhere the tool just answers.
+async fn reconnect(call: &Call) {
+    if call.is_modern() {
+        return;
+    }
+    let closer = call
+        .context
+        .extensions
+        .get::<Parts>()
+        .and_then(|parts| parts.extensions.get::<StreamCloser>());
+    if let Some(closer) = closer {
+        // The priming event has to leave first.
+        tokio::time::sleep(PAUSE).await;
+        closer.0.cancel();
+        tokio::time::sleep(PAUSE).await;
+    }
+}
