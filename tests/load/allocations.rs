@@ -1,0 +1,103 @@
+//! Heap allocations per call, exactly: the same program under valgrind with few and with many calls, subtracted.
+//! Counts calls of malloc; refuses to give a figure for a program whose allocator valgrind does not see.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::generate::{Fleet, Limit};
+use crate::measure::BodySize;
+use crate::process::{Running, ended_well};
+use crate::proxy::{self, SLOW};
+use crate::wire::{Era, Face};
+
+/// Calls of each era in every run, and the calls added in the run that is compared.
+const FEW: u64 = 200;
+
+/// Per call, in one era.
+#[derive(Clone, Copy)]
+pub struct PerCall {
+    pub allocations: f64,
+    pub bytes: f64,
+}
+
+/// A program to run under valgrind: its name, how to start it at an address, and the faces to call.
+pub struct Program<'a> {
+    pub name: &'static str,
+    pub path: &'static str,
+    pub tool: &'static str,
+    /// A path that answers 200 once the program is ready.
+    pub ready: Option<&'static str>,
+    pub command: &'a dyn Fn(SocketAddr) -> anyhow::Result<Command>,
+}
+
+/// Whether valgrind is there to count with.
+pub fn possible() -> bool {
+    Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Allocations per call in the modern and in the legacy era.
+pub async fn count(program: &Program<'_>, calls: u64, folder: &Path) -> anyhow::Result<[PerCall; 2]> {
+    let base = heap(program, [0, 0], folder).await?;
+    let modern = heap(program, [calls, 0], folder).await?;
+    let legacy = heap(program, [0, calls], folder).await?;
+    let per_call = |heap: Heap| -> anyhow::Result<PerCall> {
+        let each = |more: u64, less: u64| (more as f64 - less as f64) / calls as f64;
+        let found = PerCall {
+            allocations: each(heap.allocations, base.allocations),
+            bytes: each(heap.bytes, base.bytes),
+        };
+        ensure!(found.allocations >= 0.5, "valgrind sees no allocations: the program does not use malloc");
+        Ok(found)
+    };
+    Ok([per_call(modern)?, per_call(legacy)?])
+}
+
+#[derive(Debug, PartialEq)]
+struct Heap {
+    allocations: u64,
+    bytes: u64,
+}
+
+/// The heap use of one whole life of the program with `FEW` calls of each era and some more.
+async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::Result<Heap> {
+    let address = proxy::free_address()?;
+    let report = folder.join("valgrind.log");
+    let inner = (program.command)(address)?;
+    let mut command = Command::new("valgrind");
+    // Only the count of allocations is wanted, not a search for errors.
+    command.args(["--tool=memcheck", "--leak-check=no", "--undef-value-errors=no", "--num-callers=1"]);
+    command.arg(format!("--log-file={}", report.display())).arg(inner.get_program()).args(inner.get_args());
+    let process = Running::start(program.name, &mut command, folder)?;
+    let mut server = proxy::ready(process, address, program.ready, SLOW).await?;
+    let face = Face { name: program.name, address, path: program.path, tool: program.tool };
+    for (era, more) in Era::BOTH.into_iter().zip(more) {
+        let mut fleet = Fleet::connect(&face, era, 1, &BodySize::Small.text()).await?;
+        let calls = FEW + more;
+        let window = fleet.drive(Limit { time: Duration::from_secs(120), calls }).await?;
+        if let Some(fault) = window.fault {
+            bail!("a wrong answer under valgrind: {fault}");
+        }
+        ensure!(window.nanos.len() as u64 == calls, "{} of {calls} calls in time", window.nanos.len());
+        fleet.close().await?;
+    }
+    let status = server.process.stop(Duration::from_secs(60))?;
+    ensure!(ended_well(status), "the program ended with {status} under valgrind");
+    parse(&std::fs::read_to_string(&report).context("read valgrind's report")?)
+}
+
+/// Reads `total heap usage: 1,234 allocs, 1,200 frees, 56,789 bytes allocated`.
+fn parse(report: &str) -> anyhow::Result<Heap> {
+    let line = report.lines().rev().find_map(|line| line.split_once("total heap usage: ")).context("no heap summary")?;
+    let figures: Vec<u64> = line.1.split(", ").filter_map(|part| part.split(' ').next()?.replace(',', "").parse().ok()).collect();
+    match figures.as_slice() {
+        [allocations, _, bytes] => Ok(Heap { allocations: *allocations, bytes: *bytes }),
+        _ => bail!("a heap summary of another shape: {}", line.1),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in the same run.
+//! `echo` is a fast MCP server to call, `run` starts everything, measures it and prints one table.
+//! Speaks to loopback only and ends only the processes that it started.
+
+mod allocations;
+mod body;
+mod echo;
+mod generate;
+mod idle;
+mod latency;
+mod measure;
+mod peer;
+mod process;
+mod proxy;
+mod report;
+mod run;
+mod scan;
+mod table;
+mod wire;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Parser)]
+#[command(name = "lockgate-load", about = "Load bench of the gateway", version)]
+enum Command {
+    /// Serve the echo server that the bench calls
+    Echo(echo::Options),
+    /// Measure direct calls, nginx and the gateway, and print the table
+    Run(run::Options),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let command = Command::parse();
+    // One thread: the generator and the echo server must each leave a core to what is measured.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+        // Dropping the work on a signal stops the processes that it started.
+        tokio::select! {
+            done = work(command) => done,
+            _ = terminate.recv() => Ok(ExitCode::from(143)),
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+        }
+    })
+}
+
+async fn work(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Echo(options) => echo::serve(options).await.map(|()| ExitCode::SUCCESS),
+        Command::Run(options) => run::run(&options).await,
+    }
+}

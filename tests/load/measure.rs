@@ -1,0 +1,187 @@
+//! Cost of a forwarded call: every target under the same load, one after the other, round after round.
+//! Refuses to compare figures of different moments: ratios are taken within a round.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::generate::{Fleet, Limit, quantile};
+use crate::process::Running;
+use crate::wire::{Era, Face};
+
+/// Calls per connection before a window counts.
+const WARM: u64 = 50;
+
+/// A face to call and the process whose CPU time is charged.
+pub struct Target<'a> {
+    pub face: Face,
+    pub process: &'a Running,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub struct Scenario {
+    pub era: Era,
+    pub connections: usize,
+    pub body: BodySize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum BodySize {
+    Small,
+    Large,
+}
+
+impl BodySize {
+    pub const BOTH: [Self; 2] = [Self::Small, Self::Large];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "64 KiB",
+        }
+    }
+
+    /// A text that makes the whole body of a legacy call about 200 bytes, or one of 64 KiB.
+    pub fn text(self) -> Bytes {
+        let length = match self {
+            Self::Small => 100,
+            Self::Large => 64 << 10,
+        };
+        b"the quick brown fox jumps over the lazy dog ".iter().copied().cycle().take(length).collect()
+    }
+}
+
+/// Every combination of era, connections and body.
+pub fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    for body in BodySize::BOTH {
+        for connections in [1, 32] {
+            all.extend(Era::BOTH.map(|era| Scenario { era, connections, body }));
+        }
+    }
+    all
+}
+
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub rounds: usize,
+    pub window: Duration,
+    /// Calls after which a window ends before its time.
+    pub calls: u64,
+}
+
+/// One window of one target.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    pub cpu_us: f64,
+    pub per_second: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub calls: u64,
+}
+
+/// All windows of one target in one scenario; a round without a sample met a fault.
+pub struct Cell {
+    pub target: &'static str,
+    pub scenario: Scenario,
+    pub rounds: Vec<Option<Sample>>,
+    pub wrong: u64,
+    pub fault: Option<String>,
+}
+
+impl Cell {
+    /// The median over rounds of one figure; `None` without any.
+    pub fn median(&self, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
+        median(self.rounds.iter().flatten().map(figure).collect())
+    }
+}
+
+pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = Vec::new();
+    for scenario in scenarios() {
+        let new = |target: &Target<'_>| Cell {
+            target: target.face.name,
+            scenario,
+            rounds: Vec::new(),
+            wrong: 0,
+            fault: None,
+        };
+        cells.extend(targets.iter().map(new));
+    }
+    for round in 0..plan.rounds {
+        for (number, scenario) in scenarios().into_iter().enumerate() {
+            let Scenario { era, connections, body } = scenario;
+            progress(&format!(
+                "round {} of {}: {}, {connections} connections, {} body",
+                round + 1,
+                plan.rounds,
+                era.word(),
+                body.word()
+            ));
+            for turn in 0..targets.len() {
+                // Another target goes first each round, so that none always follows the same one.
+                let which = (turn + round) % targets.len();
+                let (Some(target), Some(cell)) = (targets.get(which), cells.get_mut(number * targets.len() + which))
+                else {
+                    continue;
+                };
+                match window(target, scenario, plan, cell).await {
+                    Ok(sample) => cell.rounds.push(Some(sample)),
+                    Err(error) => {
+                        cell.rounds.push(None);
+                        cell.wrong += 1;
+                        cell.fault.get_or_insert_with(|| format!("{error:#}"));
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut Cell) -> anyhow::Result<Sample> {
+    let mut fleet =
+        Fleet::connect(&target.face, scenario.era, scenario.connections, &scenario.body.text()).await?;
+    let warm = Limit { time: plan.window, calls: WARM * scenario.connections as u64 };
+    let warmed = fleet.drive(warm).await?;
+    let before = target.process.cpu()?;
+    let result = fleet.drive(Limit { time: plan.window, calls: plan.calls }).await?;
+    let nanos = target.process.cpu()?.since(&before);
+    cell.wrong += warmed.wrong + result.wrong;
+    cell.fault = cell.fault.take().or(warmed.fault).or(result.fault);
+    fleet.close().await?;
+    let calls = result.nanos.len() as u64;
+    anyhow::ensure!(calls > 0, "no call succeeded: {}", cell.fault.as_deref().unwrap_or("no reason"));
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    Ok(Sample {
+        cpu_us: micros(nanos) / calls as f64,
+        per_second: calls as f64 / result.elapsed.as_secs_f64(),
+        p50_us: micros(quantile(&result.nanos, 0.50)),
+        p99_us: micros(quantile(&result.nanos, 0.99)),
+        calls,
+    })
+}
+
+/// The median over rounds of one cell's figure compared with another's of the same round.
+pub fn compare(
+    of: &Cell,
+    with: &Cell,
+    figure: impl Fn(&Sample) -> f64,
+    how: impl Fn(f64, f64) -> f64,
+) -> Option<f64> {
+    let pairs = of.rounds.iter().zip(&with.rounds);
+    median(pairs.filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?)))).collect())
+}
+
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = values.get(middle).copied()?;
+    if values.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((upper + values.get(middle - 1)?) / 2.0)
+}
+
+#[cfg(test)]
+mod tests;

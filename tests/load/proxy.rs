@@ -1,0 +1,165 @@
+//! What is measured, started: the echo server, nginx as a plain reverse proxy in front of it, and the gateway.
+//! Configurations are written to a folder of the run; refuses to touch any that the machine has.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use http::StatusCode;
+
+use crate::echo::Eras;
+use crate::peer::Peer;
+use crate::process::Running;
+use crate::wire::{Face, Template};
+
+/// A started process and where it listens.
+pub struct Server {
+    pub process: Running,
+    pub address: SocketAddr,
+}
+
+/// How long a process may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The same under valgrind, which first reads all debug information.
+pub const SLOW: Duration = Duration::from_secs(180);
+
+pub fn echo_command(tools: usize, eras: Eras, address: SocketAddr) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    let era = match eras {
+        Eras::Both => "both",
+        Eras::Modern => "modern",
+        Eras::Legacy => "legacy",
+    };
+    command.args(["echo", "--listen", &address.to_string(), "--tools", &tools.to_string(), "--era", era]);
+    Ok(command)
+}
+
+pub async fn start_echo(name: &'static str, tools: usize, eras: Eras, folder: &Path) -> anyhow::Result<Server> {
+    let address = free_address()?;
+    let process = Running::start(name, &mut echo_command(tools, eras, address)?, folder)?;
+    ready(process, address, None, PATIENCE).await
+}
+
+/// nginx as an ordinary reverse proxy: bodies stay in memory, connections to the upstream are kept.
+pub async fn start_nginx(workers: usize, upstream: SocketAddr, folder: &Path) -> anyhow::Result<Server> {
+    let address = free_address()?;
+    let place = folder.display();
+    // Workers of a master that runs as root would become another user, who may not enter the run's folder.
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+    let config = format!(
+        r"{user}
+worker_processes {workers};
+daemon off;
+pid {place}/nginx.pid;
+error_log {place}/nginx-error.log error;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off;
+  keepalive_requests 1000000000;
+  keepalive_timeout 300s;
+  client_max_body_size 8m;
+  client_body_buffer_size 128k;
+  client_body_temp_path {place}/nginx-body;
+  proxy_temp_path {place}/nginx-proxy;
+  fastcgi_temp_path {place}/nginx-fastcgi;
+  uwsgi_temp_path {place}/nginx-uwsgi;
+  scgi_temp_path {place}/nginx-scgi;
+  tcp_nodelay on;
+  upstream echo {{
+    server {upstream};
+    keepalive 64;
+    keepalive_requests 1000000000;
+    keepalive_timeout 300s;
+  }}
+  server {{
+    listen {address} backlog=1024;
+    location / {{
+      proxy_pass http://echo;
+      proxy_http_version 1.1;
+      proxy_set_header Connection '';
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      proxy_buffering off;
+      proxy_request_buffering on;
+      proxy_read_timeout 300s;
+    }}
+  }}
+}}
+"
+    );
+    let file = folder.join("nginx.conf");
+    fs::write(&file, config).context("write nginx.conf")?;
+    let mut command = Command::new(nginx_program());
+    command.arg("-p").arg(folder).arg("-c").arg(&file).arg("-e").arg(folder.join("nginx-error.log"));
+    let process = Running::start("nginx", &mut command, folder).context("nginx is needed: apt-get install nginx-light")?;
+    ready(process, address, None, PATIENCE).await
+}
+
+/// Debian keeps nginx where only root's PATH looks.
+fn nginx_program() -> &'static str {
+    if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" }
+}
+
+/// The gateway's program and the one server behind it.
+#[derive(Clone)]
+pub struct Gateway {
+    pub program: PathBuf,
+    pub upstream: SocketAddr,
+}
+
+impl Gateway {
+    /// The command that serves it, with its configuration written to `folder/name.yaml`.
+    pub fn command(&self, name: &str, address: SocketAddr, folder: &Path) -> anyhow::Result<Command> {
+        let file = folder.join(format!("{name}.yaml"));
+        let config = format!("servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\n", self.upstream);
+        fs::write(&file, config).context("write the gateway's configuration")?;
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg("--config").arg(&file).arg("--listen").arg(address.to_string());
+        Ok(command)
+    }
+
+    pub async fn start(&self, name: &'static str, folder: &Path) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let process = Running::start(name, &mut self.command(name, address, folder)?, folder)?;
+        ready(process, address, Some("/readyz"), PATIENCE).await
+    }
+}
+
+/// Waits until a process accepts connections, or until a path of it answers 200.
+pub async fn ready(
+    mut process: Running,
+    address: SocketAddr,
+    path: Option<&str>,
+    patience: Duration,
+) -> anyhow::Result<Server> {
+    let deadline = Instant::now() + patience;
+    loop {
+        process.check()?;
+        match tokio::time::timeout(patience, probe(address, path)).await.context("no answer")? {
+            Ok(()) => return Ok(Server { process, address }),
+            Err(error) if Instant::now() > deadline => {
+                bail!("{address} is not ready: {error:#}\n{}", process.said());
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+async fn probe(address: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
+    let mut peer = Peer::connect(address).await?;
+    if let Some(path) = path {
+        let face = Face { name: "ready", address, path: "/", tool: "" };
+        let answer = peer.send(Template::get(&face, path)?.request(0)).await?;
+        ensure!(answer.status == StatusCode::OK, "{path} gives {}", answer.status);
+    }
+    Ok(())
+}
+
+/// A loopback port that was free a moment ago.
+pub fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    listener.local_addr().context("read the address")
+}
