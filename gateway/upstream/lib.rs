@@ -1,5 +1,56 @@
-//! placeholder
+//! Servers that the gateway calls: the trait they are all behind, and the MCP client that speaks to real ones in
+//! either era over stdio, Streamable HTTP and HTTP+SSE. It decides nothing about who may call what.
 
+mod call;
+mod catalog;
 mod config;
+mod failure;
+mod link;
+mod status;
 
-pub use config::*;
+pub use call::{Answer, AnswerKind, BoxFuture, Call, Caller, Conversation, LogLevel, Unasked};
+pub use catalog::{Catalog, Item, Kind as ListKind, Offers};
+pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
+pub use failure::{Failure, Kind as FailureKind};
+pub use status::{Peer, Stage, State, Status, Trouble};
+
+use std::sync::Arc;
+
+/// A server behind one namespace: an upstream or a built-in tool server.
+pub trait Upstream: Send + Sync + 'static {
+    /// The operator-given name.
+    fn slug(&self) -> &str;
+
+    /// How it is now. No I/O.
+    fn status(&self) -> Arc<Status>;
+
+    /// What it offers, as of the last time it was asked. No I/O.
+    fn catalog(&self) -> Arc<Catalog>;
+
+    /// Calls it. Dropping the future cancels the call in the server's way.
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;
+
+    /// Asks to be told when a resource of its own changes; counted, so that it is asked once for all clients.
+    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// Takes one subscription back.
+    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
+
+    /// A legacy client session has ended; what was kept for it can go.
+    fn forget_session(&self, session: &str);
+
+    /// Ends it: streams, sessions, processes. Returns when all of it is gone.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What a server tells the gateway on its own.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Its status or its catalog is another one now.
+    Changed { slug: Arc<str> },
+    /// A resource (own URI) that was subscribed to has changed; `params` as the server sent them.
+    Updated { slug: Arc<str>, uri: String, params: bytes::Bytes },
+}
+
+/// Where servers send their events: a bounded channel that drops the oldest when nobody reads.
+pub type Events = tokio::sync::broadcast::Sender<Event>;

@@ -1,0 +1,91 @@
+//! Between the listener and the request path: what comes in from a client and what goes back, for every transport.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::{HeaderMap, StatusCode};
+use lockgate_authn::Credentials;
+
+/// A URL that serves MCP.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `/mcp`: every server, names and URIs namespaced.
+    All,
+    /// `/servers/{slug}/mcp`: one server, its own names and URIs unchanged.
+    Server(String),
+}
+
+/// What a client sent: one HTTP exchange, or one line of stdio.
+pub struct Inbound {
+    pub endpoint: Endpoint,
+    pub credentials: Credentials,
+    pub verb: Verb,
+    /// Request headers; empty on stdio.
+    pub headers: HeaderMap,
+}
+
+/// What the exchange is.
+pub enum Verb {
+    /// A message, or in 2025-03-26 a batch of them.
+    Post(Bytes),
+    /// A legacy client opens the stream for messages outside calls, or resumes one (`Last-Event-ID`).
+    Get,
+    /// A legacy client ends its session.
+    Delete,
+}
+
+/// What goes back.
+pub enum Reply {
+    /// One JSON message. Consecutive chunks are parts of one text.
+    Message { status: StatusCode, headers: HeaderMap, body: Text },
+    /// No body: 202 for notifications and responses, 204 and the like for the rest.
+    Empty { status: StatusCode, headers: HeaderMap },
+    /// Messages as they come, ending when the stream ends. Dropping it means that the client has gone.
+    Stream { headers: HeaderMap, events: Events },
+}
+
+/// One JSON text, in one piece or with a large middle that is not copied.
+#[derive(Debug)]
+pub enum Text {
+    Whole(Bytes),
+    Spliced([Bytes; 3]),
+}
+
+/// Messages for an event stream.
+pub type Events = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;
+
+/// One event.
+#[derive(Clone, Debug, Default)]
+pub struct Outgoing {
+    /// Event id, on legacy streams that can be resumed.
+    pub id: Option<String>,
+    /// A JSON message; empty for an event that only carries an id or a delay.
+    pub data: Bytes,
+    /// Milliseconds that the client should wait before it reconnects.
+    pub retry: Option<u64>,
+}
+
+impl Text {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Whole(bytes) => bytes.len(),
+            Self::Spliced(parts) => parts.iter().map(Bytes::len).sum(),
+        }
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The text in one piece; copies when it is spliced.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Spliced(parts) => parts.concat().into(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! An era-neutral call to a server, its answer, and the way back to the client while it runs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::{Outcome, Request};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::Member;
+
+/// A future that borrows and may move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One request for a server. Borrowed parts live as long as the call; dropping its future cancels it in the server's way.
+pub struct Call<'a> {
+    pub method: Method,
+    /// The server's own tool or prompt name, resource URI or task id.
+    pub target: &'a str,
+    /// The request as the client sent it; members of its `params` are copied unless replaced.
+    pub request: &'a Request,
+    /// Members of `params` with another value for this hop, as JSON text; `None` leaves the member out.
+    pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
+    pub caller: &'a Caller,
+    /// How to reach the client while the call runs; without it nobody listens.
+    pub conversation: Option<Arc<dyn Conversation>>,
+    /// `traceparent` and `tracestate` for this hop.
+    pub trace: Option<(String, Option<String>)>,
+    /// Instead of the server's own timeout.
+    pub timeout: Option<Duration>,
+}
+
+/// What a server must know of the client that it is called for.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
+    pub capabilities: Bytes,
+    /// It declared that a server may ask it things (elicitation, sampling, roots).
+    pub interactive: bool,
+    /// The least severe log level it wants during the call.
+    pub log_level: Option<LogLevel>,
+    /// Its legacy session, for servers that keep state for each session.
+    pub session: Option<Arc<str>>,
+    pub era: Era,
+}
+
+/// The way back to a client during a call. None of its methods waits for a slow reader, except `ask`.
+pub trait Conversation: Send + Sync {
+    /// The client gave a progress token.
+    fn wants_progress(&self) -> bool;
+    /// A `notifications/progress` of the server for this call; the token in it is the gateway's.
+    fn progress(&self, note: &Request);
+    /// A `notifications/message` of the server for this call.
+    fn log(&self, note: &Request);
+    /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as JSON text.
+    /// Gives the JSON text of the result.
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
+}
+
+/// Why a client gave no answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unasked {
+    #[error("the client did not declare the capability")]
+    Undeclared,
+    #[error("the client did not answer in time")]
+    Timeout,
+    #[error("the client is gone")]
+    Gone,
+    #[error("the client refused: {message}")]
+    Refused { code: i64, message: String },
+}
+
+/// A server's answer, still in the server's words.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The text that the spans of `outcome` point into.
+    pub text: Bytes,
+    pub outcome: Outcome,
+    pub kind: AnswerKind,
+}
+
+/// What a result is, by its `resultType` (absent means complete).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    Complete,
+    InputRequired,
+    Task,
+    /// The outcome is an error object.
+    Error,
+}
+
+/// Severity of log messages, least severe first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+impl LogLevel {
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|l| l.as_str() == text)
+    }
+}
+
+impl Answer {
+    /// The top-level members of the result; none for an error.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match &self.outcome {
+            Outcome::Result(_, members) => members,
+            Outcome::Error(_) => &[],
+        }
+    }
+
+    /// A top-level member of the result as JSON text.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&[u8]> {
+        lockgate_protocol::scan::find(self.members(), &self.text, name).map(|span| span.of(&self.text))
+    }
+}

@@ -1,0 +1,99 @@
+//! What one server offers: its four lists as raw items, complete (every page), in the server's own order and bytes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::header::ParamHeaders;
+
+/// A server's lists and what it said at the handshake. Immutable; a new one is made when anything changes.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// Grows with every change of this server's lists.
+    pub version: u64,
+    pub tools: Vec<Item>,
+    pub prompts: Vec<Item>,
+    pub resources: Vec<Item>,
+    pub templates: Vec<Item>,
+    /// The server's instructions, if any.
+    pub instructions: Option<Arc<str>>,
+    /// Which features it declared.
+    pub offers: Offers,
+    /// JSON text of the extensions it declared (`capabilities.extensions`), if any.
+    pub extensions: Option<Bytes>,
+    /// Least `ttlMs` of its lists (modern servers), in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// Whether every list said `cacheScope: public`.
+    pub public: bool,
+    /// What was left out and why (items over a limit, invalid header annotations, items without a name).
+    pub omitted: Vec<String>,
+}
+
+/// Capabilities that a server declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    pub tools: bool,
+    pub prompts: bool,
+    pub resources: bool,
+    pub subscribe: bool,
+    pub completions: bool,
+    pub logging: bool,
+    pub legacy_tasks: bool,
+}
+
+/// One tool, prompt, resource or template.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its own name (tools, prompts), URI (resources) or URI template (templates).
+    pub key: Arc<str>,
+    /// The item as the server wrote it: JSON text of an object.
+    pub text: Bytes,
+    /// Headers that repeat arguments (`x-mcp-header`), tools only; `None` when there are none.
+    pub headers: Option<Arc<ParamHeaders>>,
+}
+
+/// Which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// The member of the list result that holds the items.
+    #[must_use]
+    pub fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member of an item that is its key.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+}
+
+impl Catalog {
+    /// The items of one list.
+    #[must_use]
+    pub fn items(&self, kind: Kind) -> &[Item] {
+        match kind {
+            Kind::Tools => &self.tools,
+            Kind::Prompts => &self.prompts,
+            Kind::Resources => &self.resources,
+            Kind::Templates => &self.templates,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Why a call to an upstream gave no answer: whose fault, whether it may have run, and words for a person.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// No answer. `sent` is what decides whether anybody may try again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {words}")]
+pub struct Failure {
+    pub kind: Kind,
+    /// The request may have reached the server.
+    pub sent: bool,
+    /// What happened, for the caller; no secrets and no addresses.
+    pub words: Cow<'static, str>,
+    /// When trying again makes sense.
+    pub retry_after: Option<Duration>,
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Kind {
+    /// Not connected: down, starting, disabled, or the breaker is open.
+    #[error("unavailable")]
+    Unavailable,
+    /// The connection broke while the call ran.
+    #[error("connection lost")]
+    Lost,
+    #[error("timed out")]
+    Timeout,
+    /// What it sent is not an answer to what was asked.
+    #[error("broken answer")]
+    Garbage,
+    /// Its answer is larger than allowed.
+    #[error("answer too large")]
+    TooLarge,
+    /// Too many calls are running and waiting already.
+    #[error("overloaded")]
+    Overloaded,
+    /// The server wants credentials that it was not given.
+    #[error("needs authorization")]
+    NeedsAuth,
+    /// The server answered that its session is gone.
+    #[error("session lost")]
+    SessionLost,
+}
+
+impl Failure {
+    #[must_use]
+    pub fn new(kind: Kind, words: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind, sent: false, words: words.into(), retry_after: None }
+    }
+
+    /// The same failure of a request that may have reached the server.
+    #[must_use]
+    pub fn after_send(mut self) -> Self {
+        self.sent = true;
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
+    /// Whether the breaker counts it: the server's transport failed, rather than the call or our own bounds.
+    #[must_use]
+    pub fn is_transport(&self) -> bool {
+        matches!(self.kind, Kind::Lost | Kind::Timeout | Kind::Garbage)
+            || self.kind == Kind::Unavailable && self.retry_after.is_none()
+    }
+}

@@ -1,0 +1,21 @@
+//! What a connection to a server gives and takes, whatever bytes carry it. It knows no era.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::Request;
+
+use crate::call::{BoxFuture, Conversation};
+
+/// Takes what a server sends on its own over one connection. None of its methods waits.
+pub(crate) trait Inbox: Send + Sync + 'static {
+    /// A notification that belongs to no running call (progress of a running call goes to its conversation).
+    /// `running` is the conversation of the only call in flight, when there is exactly one.
+    fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>);
+
+    /// A request of the server. Gives the response to send back as JSON text. `running` as above.
+    fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes>;
+
+    /// The connection is over and nothing more will come; called once, with words for a person.
+    fn closed(&self, words: String);
+}
