@@ -1,0 +1,254 @@
+//! Server-sent events as the HTML standard frames them: a decoder that works chunk by chunk, and writers for our own streams.
+//!
+//! Memory is bounded by one event, time is linear, and an event of one data line inside one chunk is not copied.
+//! It refuses to judge the data: bytes that are not UTF-8 pass through, and the JSON layer turns them away.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use memchr::memchr2;
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// One block of a stream that said something: data, an id or a reconnection time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The event's type; `None` for `message`, the default, whether or not it was spelled out.
+    pub event: Option<String>,
+    /// The id that this block set. `Some("")` forgets the earlier one.
+    pub id: Option<String>,
+    /// The data lines joined by LF. Empty for a block without data, which carries no message.
+    pub data: Bytes,
+    /// The reconnection time in milliseconds that this block set.
+    pub retry: Option<u64>,
+}
+
+/// An event, or one line of a stream, is longer than the decoder may hold. The stream cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("event longer than {limit} bytes")]
+pub struct TooLarge {
+    pub limit: usize,
+}
+
+/// Data so far: untouched while it is one line, joined from the second line on.
+#[derive(Debug)]
+enum Data {
+    None,
+    Line(Bytes),
+    Joined(BytesMut),
+}
+
+/// Turns chunks into events. What is left when a stream ends is an unfinished event and is dropped, as the standard says.
+#[derive(Debug)]
+pub struct Decoder {
+    limit: usize,
+    input: VecDeque<Bytes>,
+    /// The start of a line that has not ended yet.
+    partial: BytesMut,
+    /// The bytes of this event's finished lines.
+    used: usize,
+    /// The last line ended in CR, so an LF right after it belongs to that ending.
+    after_cr: bool,
+    at_start: bool,
+    failed: bool,
+    event: Option<String>,
+    id: Option<String>,
+    retry: Option<u64>,
+    data: Data,
+}
+
+impl Decoder {
+    /// `max_event_bytes` bounds the lines of one event as they came over the wire: field names count, line endings and
+    /// whole comments do not.
+    #[must_use]
+    pub fn new(max_event_bytes: usize) -> Self {
+        Self {
+            limit: max_event_bytes,
+            input: VecDeque::new(),
+            partial: BytesMut::new(),
+            used: 0,
+            after_cr: false,
+            at_start: true,
+            failed: false,
+            event: None,
+            id: None,
+            retry: None,
+            data: Data::None,
+        }
+    }
+
+    /// Adds a chunk. Call [`Self::next`] until it gives `None` before the next one, or chunks pile up.
+    pub fn push(&mut self, chunk: Bytes) {
+        if !chunk.is_empty() && !self.failed {
+            self.input.push_back(chunk);
+        }
+    }
+
+    /// The next whole event of what was pushed; `None` when more is needed.
+    ///
+    /// # Errors
+    /// [`TooLarge`], and from then on always.
+    #[allow(clippy::should_implement_trait)] // not an iterator: `None` is not the end
+    pub fn next(&mut self) -> Result<Option<Event>, TooLarge> {
+        if self.failed {
+            return Err(TooLarge { limit: self.limit });
+        }
+        while let Some(line) = self.line()? {
+            if line.is_empty() {
+                if let Some(event) = self.dispatch() {
+                    return Ok(Some(event));
+                }
+            } else {
+                self.field(&line);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next whole line without its ending.
+    fn line(&mut self) -> Result<Option<Bytes>, TooLarge> {
+        while let Some(mut chunk) = self.input.pop_front() {
+            if std::mem::take(&mut self.after_cr) && chunk.first() == Some(&b'\n') {
+                chunk.advance(1);
+            }
+            let end = memchr2(b'\r', b'\n', &chunk);
+            let length = end.unwrap_or(chunk.len());
+            if self.used.saturating_add(self.partial.len()).saturating_add(length) > self.limit {
+                return Err(self.fail());
+            }
+            if end.is_none() {
+                self.partial.extend_from_slice(&chunk);
+                continue;
+            }
+            let mut line = chunk.split_to(length);
+            self.after_cr = chunk.first() == Some(&b'\r');
+            chunk.advance(1);
+            if !chunk.is_empty() {
+                self.input.push_front(chunk);
+            }
+            if !self.partial.is_empty() {
+                self.partial.extend_from_slice(&line);
+                line = self.partial.split().freeze();
+            }
+            if std::mem::take(&mut self.at_start) && line.starts_with(BOM) {
+                line.advance(BOM.len());
+            }
+            return Ok(Some(line));
+        }
+        Ok(None)
+    }
+
+    fn fail(&mut self) -> TooLarge {
+        let limit = self.limit;
+        *self = Self { failed: true, ..Self::new(limit) };
+        TooLarge { limit }
+    }
+
+    fn field(&mut self, line: &Bytes) {
+        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+        if colon == 0 {
+            return; // a comment; it is not kept, so it does not count
+        }
+        self.used = self.used.saturating_add(line.len());
+        let skip = if line.get(colon + 1) == Some(&b' ') { 2 } else { 1 };
+        let value = line.slice((colon + skip).min(line.len())..);
+        match line.get(..colon).unwrap_or_default() {
+            b"data" => self.data = std::mem::replace(&mut self.data, Data::None).and(value),
+            b"event" => self.event = Some(String::from_utf8_lossy(&value).into_owned()),
+            b"id" if memchr::memchr(0, &value).is_none() => {
+                self.id = Some(String::from_utf8_lossy(&value).into_owned());
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let digits = value.iter().map(|d| u64::from(d - b'0'));
+                self.retry = Some(digits.fold(0, |n: u64, d| n.saturating_mul(10).saturating_add(d)));
+            }
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self) -> Option<Event> {
+        self.used = 0;
+        let event = self.event.take().filter(|name| !name.is_empty() && name != "message");
+        let (id, retry) = (self.id.take(), self.retry.take());
+        let data = match std::mem::replace(&mut self.data, Data::None) {
+            Data::None if id.is_none() && retry.is_none() => return None,
+            Data::None => Bytes::new(),
+            Data::Line(line) => line,
+            Data::Joined(lines) => lines.freeze(),
+        };
+        Some(Event { event, id, data, retry })
+    }
+}
+
+impl Data {
+    fn and(self, line: Bytes) -> Self {
+        let mut lines = match self {
+            Self::None => return Self::Line(line),
+            Self::Line(first) => {
+                let mut lines = BytesMut::with_capacity(first.len() + line.len() + 1);
+                lines.extend_from_slice(&first);
+                lines
+            }
+            Self::Joined(lines) => lines,
+        };
+        lines.put_u8(b'\n');
+        lines.extend_from_slice(&line);
+        Self::Joined(lines)
+    }
+}
+
+/// Writes one message. Data with line breaks becomes several data lines; a reader sees each break as LF.
+/// An id with CR, LF or NUL cannot be sent and is left out.
+pub fn encode(out: &mut impl BufMut, id: Option<&str>, data: &[u8]) {
+    write_id(out, id);
+    write_data(out, data);
+}
+
+/// Writes a comment that every reader skips: a sign of life.
+pub fn comment(out: &mut impl BufMut) {
+    out.put_slice(b":\n\n");
+}
+
+/// Writes an event with an id and empty data, the first of a stream that may be polled (2025-11-25), and with `ms` the
+/// time to wait before the client comes back.
+pub fn retry(out: &mut impl BufMut, ms: Option<u64>, id: Option<&str>) {
+    if let Some(ms) = ms {
+        out.put_slice(b"retry: ");
+        out.put_slice(ms.to_string().as_bytes());
+        out.put_u8(b'\n');
+    }
+    encode(out, id, b"");
+}
+
+/// Writes the first event of an HTTP+SSE stream (2024-11-05): where to POST messages.
+pub fn endpoint(out: &mut impl BufMut, uri: &str) {
+    out.put_slice(b"event: endpoint\n");
+    write_data(out, uri.as_bytes());
+}
+
+fn write_id(out: &mut impl BufMut, id: Option<&str>) {
+    let Some(id) = id.filter(|id| memchr::memchr3(b'\r', b'\n', 0, id.as_bytes()).is_none()) else {
+        return;
+    };
+    out.put_slice(b"id: ");
+    out.put_slice(id.as_bytes());
+    out.put_u8(b'\n');
+}
+
+fn write_data(out: &mut impl BufMut, mut data: &[u8]) {
+    loop {
+        out.put_slice(b"data: ");
+        let Some((line, ending)) = memchr2(b'\r', b'\n', data).and_then(|end| data.split_at_checked(end)) else {
+            out.put_slice(data);
+            out.put_slice(b"\n\n");
+            return;
+        };
+        out.put_slice(line);
+        out.put_u8(b'\n');
+        let skip = if ending.starts_with(b"\r\n") { 2 } else { 1 };
+        data = ending.get(skip..).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests;
