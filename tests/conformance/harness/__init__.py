@@ -1,0 +1,1 @@
+"""The conformance harness: installs the official suite, runs it, and compares. Standard library only."""

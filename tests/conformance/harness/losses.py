@@ -1,0 +1,111 @@
+"""What may be lost, and saying what was. A loss that is not named with a reason is a failure, and so is a
+name that no longer matches a loss."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from .install import HERE
+from .suite import Outcome
+
+FILE = HERE / "expected-failures.yaml"
+SECTIONS = ("direct", "server", "client")
+KEYS = {"leg", "check", "reason"}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """`leg` and `check` are shell patterns; a check is written SCENARIO:CHECK-ID."""
+
+    leg: str
+    check: str
+    reason: str
+
+    def covers(self, leg: str, check: str) -> bool:
+        return fnmatchcase(leg, self.leg) and fnmatchcase(check, self.check)
+
+
+def expected(section: str, file: Path = FILE) -> list[Expected]:
+    """One section of the file. Only the shape that the file documents is accepted."""
+    found: dict[str, list[dict]] = {}
+    current: str | None = None
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if heading := re.fullmatch(r"(\w+):( \[\])?", line):
+            current = heading[1]
+            if current not in SECTIONS or current in found:
+                raise ValueError(f"{file.name}:{number}: unknown or repeated section {current}")
+            found[current] = []
+        elif (entry := re.fullmatch(r'  ([ -]) (\w+): "([^"]+)"', line)) and current:
+            if entry[1] == "-":
+                found[current].append({})
+            if not found[current] or entry[2] not in KEYS or entry[2] in found[current][-1]:
+                raise ValueError(f"{file.name}:{number}: unexpected key {entry[2]}")
+            found[current][-1][entry[2]] = entry[3]
+        else:
+            raise ValueError(f"{file.name}:{number}: not understood: {line!r}")
+    for entry in found.get(section, []):
+        if entry.keys() != KEYS:
+            raise ValueError(f"{file.name}: an entry of {section} lacks {KEYS - entry.keys()}")
+    return [Expected(**entry) for entry in found.get(section, [])]
+
+
+class Report:
+    """Rows of the table, and whether the run is good."""
+
+    def __init__(self, section: str, columns: list[str]):
+        self.allowed = expected(section)
+        self.used: set[Expected] = set()
+        self.legs: set[str] = set()
+        self.rows = [columns]
+        self.problems: list[str] = []
+        self.known: list[str] = []
+
+    def row(self, *cells: str) -> None:
+        self.rows.append([str(cell) for cell in cells])
+
+    def failures(self, leg: str, outcome: Outcome) -> None:
+        """Every failed check of a leg is a loss."""
+        self._judge(leg, outcome.failed, outcome)
+
+    def compare(self, leg: str, direct: Outcome, through: Outcome) -> None:
+        """A check that passed more often directly, or failed more often through, is a loss."""
+        lost = direct.passed - through.passed
+        lost |= through.failed - direct.failed
+        self._judge(leg, lost, through)
+
+    def _judge(self, leg: str, lost: Counter, outcome: Outcome) -> None:
+        self.legs.add(leg)
+        if outcome.error:
+            self.problems.append(f"{leg}: {outcome.error}")
+        for (scenario, check, name), times in sorted(lost.items()):
+            words = outcome.words.get((scenario, check, name), "not reported as passed")
+            line = f"{leg}: {scenario}:{check} ({name}) x{times}: {words}"
+            covering = [
+                entry for entry in self.allowed if entry.covers(leg, f"{scenario}:{check}")
+            ]
+            self.used.update(covering)
+            if covering:
+                self.known.append(f"{line} [{covering[0].reason}]")
+            else:
+                self.problems.append(line)
+
+    def finish(self) -> int:
+        """Prints everything; the exit status."""
+        widths = [max(len(row[i]) for row in self.rows) for i in range(len(self.rows[0]))]
+        for row in self.rows:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+        for entry in self.allowed:
+            ran = any(fnmatchcase(leg, entry.leg) for leg in self.legs)
+            if ran and entry not in self.used:
+                self.problems.append(f"expected, but not lost: {entry.leg}: {entry.check}")
+        for title, lines in (("Expected losses", self.known), ("PROBLEMS", self.problems)):
+            if lines:
+                print(f"\n{title}:")
+                for line in lines:
+                    print(f"  - {line}")
+        print(f"\n{'FAILED' if self.problems else 'ok'}")
+        return 1 if self.problems else 0

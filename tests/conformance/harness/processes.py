@@ -1,0 +1,141 @@
+"""Starts fixtures and gateways, waits for them by asking, and ends each of them by its id."""
+
+import contextlib
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from .install import ROOT
+
+START_SECONDS = 20
+STOP_SECONDS = 5
+
+
+def fixture_binary() -> Path:
+    return _binary("LOCKGATE_FIXTURE", "fixture-server", "cargo build -p lockgate-tests-support")
+
+
+def gateway_binary() -> Path:
+    return _binary("LOCKGATE_BIN", "lockgate", "cargo build")
+
+
+def _binary(variable: str, name: str, command: str) -> Path:
+    path = Path(os.environ.get(variable, ROOT / "target" / "debug" / name)).resolve()
+    if not path.exists():
+        raise SystemExit(f"{path} does not exist; build it with `{command}` or set {variable}")
+    return path
+
+
+@contextlib.contextmanager
+def running(command: list[str], log: Path, output=None):
+    """A child process, with its standard error, and its output unless it is wanted, in `log`.
+    It ends with the block."""
+    with log.open("wb") as errors:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output or errors, stderr=errors
+        )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            try:
+                child.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait(STOP_SECONDS)
+        if child.stdout:
+            child.stdout.close()
+
+
+@contextlib.contextmanager
+def fixture(era: str, folder: Path):
+    """A fixture over HTTP; gives its URL."""
+    command = [str(fixture_binary()), "--era", era, "--http", "127.0.0.1:0"]
+    with running(command, folder / "fixture.log", subprocess.PIPE) as child:
+        if not select.select([child.stdout], [], [], START_SECONDS)[0]:
+            raise RuntimeError("the fixture does not start")
+        line = child.stdout.readline().decode()
+        found = re.fullmatch(r"listening (http://\S+)\n", line)
+        if not found:
+            raise RuntimeError(f"the fixture printed {line!r}")
+        yield found.group(1)
+
+
+@contextlib.contextmanager
+def gateway(servers: dict, folder: Path):
+    """A gateway with these servers; gives its base URL once it says that it is ready."""
+    port = free_port()
+    listen = f"127.0.0.1:{port}"
+    config = folder / "lockgate.yaml"
+    # JSON is YAML.
+    config.write_text(json.dumps({"listen": listen, "servers": servers}, indent=2) + "\n")
+    command = [str(gateway_binary()), "serve", "--config", str(config), "--listen", listen]
+    log = folder / "gateway.log"
+    with running(command, log) as child:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(f"http://{listen}/readyz"):
+            if child.poll() is not None or time.monotonic() > deadline:
+                tail = log.read_text(errors="replace")[-2000:]
+                raise RuntimeError(f"the gateway is not ready (exit {child.poll()}):\n{tail}")
+            # Nothing tells when a port opens: ask again soon.
+            time.sleep(0.02)
+        yield f"http://{listen}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def fixture_names(url: str) -> list[str]:
+    """Every tool and prompt that a fixture of the modern era lists."""
+    return [
+        entry["name"]
+        for method, field in (("tools/list", "tools"), ("prompts/list", "prompts"))
+        for entry in _modern_call(url, method)[field]
+    ]
+
+
+def _modern_call(url: str, method: str) -> dict:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": meta}}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": method,
+    }
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        text = response.read().decode()
+    if text.startswith("{"):
+        return json.loads(text)["result"]
+    data = [line[5:] for line in text.splitlines() if line.startswith("data:")]
+    messages = [json.loads(line) for line in data if line.strip()]
+    return next(message["result"] for message in messages if message.get("id") == 1)
+
+
+def scratch():
+    return tempfile.TemporaryDirectory(prefix="lockgate-conformance-")

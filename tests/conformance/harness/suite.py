@@ -1,0 +1,163 @@
+"""The legs of the suite, and running one of them. A check counts by scenario, id and name; only SUCCESS and
+FAILURE count, as the suite itself counts."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .install import Cache
+
+LEG_SECONDS = 240
+SCENARIO_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class Leg:
+    name: str
+    suite: str
+    options: tuple[str, ...]
+    eras: tuple[str, ...]
+
+
+def _dated(revision: str, eras: tuple[str, ...]) -> Leg:
+    options = ("--suite", "all", "--spec-version", revision)
+    return Leg(revision, "conformance-0.2", options, eras)
+
+
+LEGACY = ("legacy", "both")
+MODERN = ("modern", "both")
+SERVER_LEGS = (
+    Leg("0.1.16 all", "conformance-0.1", ("--suite", "all"), LEGACY),
+    _dated("2025-03-26", LEGACY),
+    _dated("2025-06-18", LEGACY),
+    _dated("2025-11-25", LEGACY),
+    _dated("2026-07-28", MODERN),
+    # The frozen requirements and, beside them, the tasks extension.
+    Leg("requirements", "conformance-0.2", ("--requirements", "2026-07-28"), MODERN),
+)
+
+CLIENT_LEGS = tuple(
+    (suite, revision, scenario)
+    for suite, revision, scenarios in (
+        (
+            "conformance-0.1",
+            None,
+            ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+        ),
+        ("conformance-0.2", "2025-06-18", ("initialize", "tools_call")),
+        (
+            "conformance-0.2",
+            "2025-11-25",
+            (
+                "initialize",
+                "tools_call",
+                "elicitation-sep1034-client-defaults",
+                "sse-retry",
+                "json-schema-2020-12-preservation",
+            ),
+        ),
+        (
+            "conformance-0.2",
+            "2026-07-28",
+            (
+                "tools_call",
+                "request-metadata",
+                "sep-2322-client-request-state",
+                "http-standard-headers",
+                "http-custom-headers",
+                "http-invalid-tool-headers",
+                "json-schema-ref-no-deref",
+                "json-schema-2020-12-preservation",
+            ),
+        ),
+    )
+    for scenario in scenarios
+)
+
+# Client scenarios that are not run, by prefix of their name.
+EXCLUDED_CLIENT = {
+    "auth/": "the gateway as an OAuth client is a later capability",
+    "sep-2640-client-": "skills are loaded by the client itself; a gateway passes resources through",
+}
+
+
+@dataclass
+class Outcome:
+    """What one leg gave: checks by key, and the words of each failure."""
+
+    passed: Counter = field(default_factory=Counter)
+    failed: Counter = field(default_factory=Counter)
+    words: dict = field(default_factory=dict)
+    scenarios: set = field(default_factory=set)
+    error: str | None = None
+
+    def passing_scenarios(self, prefix: str = "") -> int:
+        broken = {key[0] for key in self.failed}
+        return sum(1 for name in self.scenarios if name.startswith(prefix) and name not in broken)
+
+    def count(self, prefix: str = "") -> str:
+        names = [name for name in self.scenarios if name.startswith(prefix)]
+        passed = sum(n for key, n in self.passed.items() if key[0].startswith(prefix))
+        failed = sum(n for key, n in self.failed.items() if key[0].startswith(prefix))
+        return f"{self.passing_scenarios(prefix)}/{len(names)} {passed}/{passed + failed}"
+
+    def add(self, scenario: str, checks: list) -> None:
+        self.scenarios.add(scenario)
+        for check in checks:
+            key = (scenario, check["id"], check.get("name", ""))
+            if check["status"] == "SUCCESS":
+                self.passed[key] += 1
+            elif check["status"] == "FAILURE":
+                self.failed[key] += 1
+            if check["status"] != "SUCCESS" and check.get("errorMessage"):
+                self.words[key] = check["errorMessage"]
+
+
+def server(cache: Cache, leg: Leg, url: str, folder: Path, suite: str | None = None) -> Outcome:
+    """Runs a leg against an endpoint."""
+    command = [cache.node, cache.bundle(suite or leg.suite), "server", "--url", url, *leg.options]
+    return _run(command, folder, "server", LEG_SECONDS)
+
+
+def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
+    """Runs one client scenario; `command` gets the mock server's URL as its last argument."""
+    suite, revision, scenario = leg
+    options = ["--scenario", scenario, "--command", command, "--timeout", "60000"]
+    if revision:
+        options += ["--spec-version", revision]
+    command = [cache.node, cache.bundle(suite), "client", *options]
+    outcome = _run(command, folder, "", SCENARIO_SECONDS)
+    return outcome
+
+
+def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
+    results = folder / "results"
+    results.mkdir(parents=True)
+    log = folder / "suite.log"
+    outcome = Outcome()
+    with log.open("wb") as output:
+        try:
+            subprocess.run(
+                [*map(str, command), "--output-dir", str(results)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            outcome.error = f"the suite did not end within {seconds} s"
+    for file in sorted(results.rglob("checks.json")):
+        outcome.add(_scenario(file.parent.relative_to(results), kind), json.loads(file.read_text()))
+    if not outcome.scenarios and not outcome.error:
+        outcome.error = log.read_text(errors="replace")[-1500:]
+    return outcome
+
+
+def _scenario(folder: Path, kind: str) -> str:
+    """Result folders are called KIND-SCENARIO-TIME, and a scenario may hold a slash."""
+    name = re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z?$", "", str(folder))
+    return name.removeprefix(f"{kind}-") if kind else name
