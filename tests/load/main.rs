@@ -5,6 +5,8 @@
 mod allocations;
 mod body;
 mod echo;
+mod faces;
+mod figures;
 mod generate;
 mod idle;
 mod latency;

@@ -148,7 +148,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn scalar(&mut self) {
-        while !matches!(self.bytes.get(self.at), None | Some(b',' | b'}' | b']' | b':' | b'"' | b' ' | b'\t' | b'\r' | b'\n')) {
+        while !matches!(
+            self.bytes.get(self.at),
+            None | Some(b',' | b'}' | b']' | b':' | b'"' | b' ' | b'\t' | b'\r' | b'\n')
+        ) {
             self.at += 1;
         }
     }

@@ -15,8 +15,14 @@ pub fn render(report: &Report) -> String {
 }
 
 fn calls(report: &Report, text: &mut String) -> std::fmt::Result {
-    writeln!(text, "| body | conn | era | target | CPU µs/call | min–max | × nginx | calls/s | p50 µs | p99 µs | added p50 µs |")?;
-    writeln!(text, "|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|")?;
+    writeln!(
+        text,
+        "| body | conn | era | target | CPU µs/call | min–max | × nginx | calls/s | p50 µs | p99 µs | added p50 µs |"
+    )?;
+    writeln!(
+        text,
+        "|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    )?;
     for cell in &report.cells {
         let scenario = cell.scenario;
         let cpu = || cell.rounds.iter().flatten().map(|sample| sample.cpu_us);
@@ -47,7 +53,11 @@ fn lines(lines: &[Line], text: &mut String) -> std::fmt::Result {
     writeln!(text, "| figure | target | value |\n|---|---|---:|")?;
     for line in lines {
         match &line.value {
-            Ok(value) => writeln!(text, "| {} | {} | {value:.2} {} |", line.what, line.target, line.unit)?,
+            Ok(value) => writeln!(
+                text,
+                "| {} | {} | {value:.2} {} |",
+                line.what, line.target, line.unit
+            )?,
             Err(words) => writeln!(text, "| {} | {} | none: {words} |", line.what, line.target)?,
         }
     }
@@ -57,12 +67,19 @@ fn lines(lines: &[Line], text: &mut String) -> std::fmt::Result {
 fn verdicts(report: &Report, text: &mut String) -> std::fmt::Result {
     let verdicts = report.verdicts();
     if !verdicts.is_empty() {
-        writeln!(text, "| target | of | value | at most | met |\n|---|---|---:|---:|---|")?;
+        writeln!(
+            text,
+            "| target | of | value | at most | met |\n|---|---|---:|---:|---|"
+        )?;
     }
     for verdict in &verdicts {
         let met = if verdict.met() { "yes" } else { "NO" };
         let (value, unit) = (shown(verdict.value, 2), verdict.unit);
-        writeln!(text, "| {} | {} | {value} {unit} | {} {unit} | {met} |", verdict.what, verdict.target, verdict.limit)?;
+        writeln!(
+            text,
+            "| {} | {} | {value} {unit} | {} {unit} | {met} |",
+            verdict.what, verdict.target, verdict.limit
+        )?;
     }
     for fault in report.faults() {
         writeln!(text, "FAULT {fault}")?;
