@@ -18,6 +18,15 @@ from .install import ROOT
 
 START_SECONDS = 20
 STOP_SECONDS = 5
+_children: set[subprocess.Popen] = set()
+
+
+def end_children(*_signal) -> None:
+    """For SIGTERM and SIGINT: blocks in other threads would not get to end their children."""
+    for child in list(_children):
+        if child.poll() is None:
+            child.kill()
+    raise SystemExit(130)
 
 
 def fixture_binary() -> Path:
@@ -43,9 +52,11 @@ def running(command: list[str], log: Path, output=None):
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output or errors, stderr=errors
         )
+    _children.add(child)
     try:
         yield child
     finally:
+        _children.discard(child)
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
             try:

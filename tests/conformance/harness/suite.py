@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .install import Cache
+from .processes import running
 
 LEG_SECONDS = 240
 SCENARIO_SECONDS = 90
@@ -128,9 +129,7 @@ def client(cache: Cache, leg: tuple, command: str, folder: Path) -> Outcome:
     options = ["--scenario", scenario, "--command", command, "--timeout", "60000"]
     if revision:
         options += ["--spec-version", revision]
-    command = [cache.node, cache.bundle(suite), "client", *options]
-    outcome = _run(command, folder, "", SCENARIO_SECONDS)
-    return outcome
+    return _run([cache.node, cache.bundle(suite), "client", *options], folder, "", SCENARIO_SECONDS)
 
 
 def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
@@ -140,20 +139,16 @@ def _run(command: list, folder: Path, kind: str, seconds: int) -> Outcome:
     outcome = Outcome()
     with log.open("wb") as output:
         try:
-            subprocess.run(
-                [*map(str, command), "--output-dir", str(results)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=seconds,
-                check=False,
-            )
+            words = [*map(str, command), "--output-dir", str(results)]
+            with running(words, folder / "suite-errors.log", output) as child:
+                child.wait(seconds)
         except subprocess.TimeoutExpired:
             outcome.error = f"the suite did not end within {seconds} s"
     for file in sorted(results.rglob("checks.json")):
         outcome.add(_scenario(file.parent.relative_to(results), kind), json.loads(file.read_text()))
     if not outcome.scenarios and not outcome.error:
-        outcome.error = log.read_text(errors="replace")[-1500:]
+        texts = [file.read_text(errors="replace")[-1000:] for file in folder.glob("suite*.log")]
+        outcome.error = "no results\n" + "\n".join(texts)
     return outcome
 
 

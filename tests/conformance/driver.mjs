@@ -1,0 +1,160 @@
+// Plays the client of one client scenario, with the official TypeScript SDK, against the URL it is given: the
+// gateway's endpoint, or the suite's mock server itself. It does what the scenario expects of a client and
+// judges nothing; the mock server judges.
+//
+//   node driver.mjs CACHE-FOLDER URL
+
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+const [cache, url] = process.argv.slice(2);
+const { Client, StreamableHTTPClientTransport } = createRequire(join(cache, 'driver.cjs'))(
+  '@modelcontextprotocol/client',
+);
+const scenario = process.env.MCP_CONFORMANCE_SCENARIO;
+const revision = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION;
+const context = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
+const TIMEOUT_MS = 30_000;
+
+// The invalid tools of `http-invalid-tool-headers` that a gateway has to hide.
+const HIDDEN = [
+  'invalid_empty_header',
+  'invalid_object_header',
+  'invalid_array_header',
+  'invalid_null_header',
+  'invalid_duplicate_same_case',
+  'invalid_duplicate_diff_case',
+  'invalid_space_in_name',
+  'invalid_colon_in_name',
+  'invalid_non_ascii_name',
+  'invalid_control_char_name',
+];
+const BEHIND_GATEWAY = url.includes('/servers/mock/');
+
+/** Connects in the era of the scenario's revision. `answer` gives the content of an accepted form. */
+async function connected(answer, work) {
+  const modern = revision >= '2026-07-28';
+  const client = new Client(
+    { name: 'conformance-driver', version: '1.0.0' },
+    {
+      capabilities: answer ? { elicitation: { form: {} } } : {},
+      versionNegotiation: { mode: modern ? { pin: revision } : 'legacy' },
+    },
+  );
+  if (answer) {
+    client.setRequestHandler('elicitation/create', async ({ params }) => ({
+      action: 'accept',
+      content: await answer(params, client),
+    }));
+  }
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)), { timeout: TIMEOUT_MS });
+  try {
+    await work(client);
+  } finally {
+    await client.close();
+  }
+}
+
+const call = (client, name, args = {}) =>
+  client.callTool({ name, arguments: args }, { timeout: TIMEOUT_MS });
+
+/** A scenario may refuse a step without losing its point. */
+async function attempt(what, step) {
+  try {
+    return await step();
+  } catch (error) {
+    console.error(`${what}: ${error.message}`);
+  }
+}
+
+const defaultsOf = (params) =>
+  Object.fromEntries(
+    Object.entries(params.requestedSchema.properties)
+      .filter(([, property]) => property.default !== undefined)
+      .map(([name, property]) => [name, property.default]),
+  );
+
+const listAndCallFirst = () =>
+  connected(undefined, async (client) => {
+    const { tools } = await client.listTools();
+    if (tools.length > 0) await call(client, tools[0].name, { a: 2, b: 3 });
+  });
+
+const scenarios = {
+  initialize: listAndCallFirst,
+  tools_call: listAndCallFirst,
+
+  'elicitation-sep1034-client-defaults': () =>
+    connected(defaultsOf, async (client) => {
+      // The mock server asks on the GET stream and drops the question while that is not open.
+      await client.listTools();
+      await call(client, 'test_client_elicitation_defaults');
+    }),
+
+  'sse-retry': () => connected(undefined, (client) => call(client, 'test_reconnection')),
+
+  'json-schema-2020-12-preservation': () =>
+    connected(undefined, async (client) => {
+      const { tools } = await client.listTools();
+      const focal = tools.find((tool) => tool.name === 'json_schema_2020_12_tool');
+      await call(client, 'json_schema_echo', { schema: focal.inputSchema });
+    }),
+
+  'request-metadata': () =>
+    connected(undefined, (client) =>
+      // The mock server declares no capability, so listing may be refused on the way.
+      attempt('tools/list', () => client.listTools()),
+    ),
+
+  'sep-2322-client-request-state': () => {
+    let unrelated = false;
+    const confirm = async (_params, client) => {
+      if (!unrelated) {
+        unrelated = true;
+        await call(client, 'test_mrtr_unrelated');
+      }
+      return { confirmed: true };
+    };
+    return connected(confirm, async (client) => {
+      await client.listTools();
+      await call(client, 'test_mrtr_echo_state');
+      await call(client, 'test_mrtr_no_state');
+      await call(client, 'test_mrtr_no_result_type');
+    });
+  },
+
+  'http-standard-headers': () =>
+    connected(undefined, async (client) => {
+      for (const { name } of (await client.listTools()).tools) await call(client, name);
+      for (const { uri } of (await client.listResources()).resources) {
+        await attempt(uri, () => client.readResource({ uri }));
+      }
+      for (const { name } of (await client.listPrompts()).prompts) {
+        await attempt(name, () => client.getPrompt({ name }));
+      }
+    }),
+
+  'http-custom-headers': () =>
+    connected(undefined, async (client) => {
+      await client.listTools();
+      for (const { name, arguments: args } of context.toolCalls) await call(client, name, args);
+    }),
+
+  'http-invalid-tool-headers': () =>
+    connected(undefined, async (client) => {
+      const { tools } = await client.listTools();
+      const names = tools.map((tool) => tool.name);
+      // A hidden tool must not be reachable by its name either; only a gateway can see to that.
+      if (BEHIND_GATEWAY) names.push(...HIDDEN);
+      for (const name of names) {
+        await attempt(name, () => call(client, name, { region: 'eu', value: 'x' }));
+      }
+    }),
+
+  'json-schema-ref-no-deref': () => connected(undefined, (client) => client.listTools()),
+};
+
+const play = scenarios[scenario];
+if (!play) throw new Error(`no such scenario: ${scenario}`);
+await play();
+process.exit(0);
