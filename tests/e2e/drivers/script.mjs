@@ -130,7 +130,8 @@ export async function play(session, inbox, script, options) {
   if (connected.ok) {
     for (const step of script.steps) report(await outcome(session, inbox, step, options), inbox);
   }
-  await Promise.race([session.close().catch(() => {}), pause(3000)]);
+  const closed = await outcome(session, inbox, { do: 'close', timeout: 5 }, options);
+  report(closed, inbox);
   clearTimeout(finish);
   process.exit(0);
 }
@@ -188,6 +189,7 @@ async function parallel(session, inbox, step, _request, options) {
 
 const STEPS = {
   connect: session => session.connect(),
+  close: session => session.close(),
   call_tool: callTool,
   read_resource: (s, _i, step, request) => s.client.readResource({ uri: step.uri }, request),
   get_prompt: (s, _i, step, request) => s.client.getPrompt({ name: step.name, arguments: step.arguments }, request),

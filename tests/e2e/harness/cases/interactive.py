@@ -1,0 +1,70 @@
+"""Cases in which server-everything asks the client: elicitation, sampling and roots.
+
+Legacy client and legacy server, and the modern client for which the gateway has to park the call.
+"""
+
+from . import Case
+from .everything import call, text
+
+HTTP = ("everything-http",)
+OWN = ("direct", "own")
+PERSON = {"name": "Ann", "integer": 7, "untitledSingleSelectEnum": "Ross"}
+ACCEPT = {"elicitation": {"action": "accept", "content": PERSON}}
+DECLINE = {"elicitation": {"action": "decline"}}
+MODEL = {"sampling": {"role": "assistant", "content": {"type": "text", "text": "a reply"}, "model": "test-model"}}
+ROOTS = {"roots": [{"uri": "file:///srv/lock", "name": "Lock"}, {"uri": "file:///srv/gate", "name": "Gate"}]}
+FORM = {"method": "elicitation/create", "params": {
+    "message": {"$regex": "Please provide inputs"},
+    "requestedSchema": {"required": ["name"], "properties": {
+        "titledMultipleSelectEnum": {"items": {"anyOf": [{"const": "fish-1"}, {"const": "fish-2"}, {"const": "fish-3"}]}},
+        "legacyTitledEnum": {"enumNames": ["Cats", "Dogs", "Birds", "Fish", "Reptiles"]}}}}}
+LINK = {"method": "elicitation/create", "params": {"mode": "url", "url": "https://example.com/consent"}}
+ASK_MODEL = {"method": "sampling/createMessage", "params": {
+    "maxTokens": 64, "systemPrompt": "You are a helpful test server.",
+    "messages": [{"role": "user", "content": {"type": "text", "text": {"$regex": "what now"}}}]}}
+
+
+def shows(name):
+    """The server offers this tool only to clients that declared the capability."""
+    return {"do": "list_tools", "expect": {"tools": {"$has": [{"name": {"$name": name}}]}}}
+
+
+FORM_STEPS = [
+    shows("trigger-elicitation-request"),
+    call("trigger-elicitation-request", asked=[FORM], expect={"content": {"$has": [
+        {"text": {"$regex": "- Name: Ann\n- Favorite Integer: 7"}}]}}),
+]
+SAMPLING_STEPS = [
+    shows("trigger-sampling-request"),
+    call("trigger-sampling-request", {"prompt": "what now", "maxTokens": 64}, asked=[ASK_MODEL],
+         expect=text({"$regex": "a reply.*"})),
+]
+
+CASES = [
+    Case("elicitation, accepted", HTTP, FORM_STEPS, ACCEPT, ("legacy",), OWN),
+    Case("elicitation, declined", HTTP, [
+        call("trigger-elicitation-request", asked=[FORM], expect={"content": {"$has": [
+            {"text": {"$regex": "User declined"}}]}}),
+    ], DECLINE, ("legacy",), OWN),
+    Case("elicitation of a URL", HTTP, [
+        shows("trigger-url-elicitation"),
+        call("trigger-url-elicitation", {"url": "https://example.com/consent"}, asked=[LINK],
+             expect={"content": {"$has": [{"text": {"$regex": "User completed the URL elicitation"}}]}}),
+    ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN),
+    Case("elicitation required, as an error", HTTP, [
+        call("trigger-url-elicitation", {"url": "https://example.com/${id}", "errorPath": True}, error=-32042),
+    ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN),
+    Case("sampling", HTTP, SAMPLING_STEPS, MODEL, ("legacy",), OWN),
+    Case("roots", HTTP, [
+        {"do": "wait", "seconds": 0.7},  # the server asks 350 ms after `initialized`
+        shows("get-roots-list"),
+        call("get-roots-list", expect=text({"$regex": r"2 total.*Lock.*file:///srv/lock.*Gate"})),
+    ], ROOTS, ("legacy",), OWN),
+    Case("interactive tools are hidden from a client that cannot answer", HTTP, [
+        {"do": "list_tools", "expect": {"tools": {"$lacks": [{"name": {"$name": "trigger-elicitation-request"}},
+                                                            {"name": {"$name": "trigger-sampling-request"}}]}}},
+    ], {}, ("legacy",), OWN),
+    # A modern client and a legacy server: the gateway turns the server's request into `input_required`.
+    Case("elicitation by a parked call", HTTP, FORM_STEPS, ACCEPT, ("modern",), ("own",)),
+    Case("sampling by a parked call", HTTP, SAMPLING_STEPS, MODEL, ("modern",), ("own",)),
+]

@@ -1,0 +1,84 @@
+"""Multiplies cases by clients, eras and endpoints into sessions: one connected client that plays several cases.
+
+A session needs one connection, one set of answers and one way of naming; cases that share them share the session.
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from .cases import Case
+from .clients import CLIENTS, SSE_CLIENTS, ClientKind
+from .naming import Merged, Plain
+from .servers import Server
+
+WHERE = ("direct", "merged", "own", "stdio")
+ALL_ERAS = ("legacy", "modern")
+
+
+@dataclass
+class Part:
+    """One case for one server, in a session."""
+
+    case: Case
+    slug: str  # "" for all servers
+    view: Plain
+
+
+@dataclass
+class Session:
+    where: str
+    client: ClientKind
+    slug: str  # whose endpoint; "" for the merged one
+    era: str
+    answers: dict
+    exclusive: bool
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        return f"{self.where:<6} {self.client.name}" + (f" {self.slug}" if self.slug else "")
+
+
+def sessions(cases: list[Case], servers: dict[str, Server], wanted) -> list[Session]:
+    """`wanted(where, client_name, slug, case_name)` chooses; the order is that of the cases."""
+    found: dict[tuple, Session] = {}
+    for case in cases:
+        for where in case.where:
+            for client in clients_for(where):
+                for slug in case.servers:
+                    place_part(found, case, where, client, slug, servers, wanted)
+    return list(found.values())
+
+
+def clients_for(where: str) -> list[ClientKind]:
+    return [*CLIENTS.values(), *(SSE_CLIENTS.values() if where == "direct" else ())]
+
+
+def place_part(found, case, where, client, slug, servers, wanted) -> None:
+    target = meant_server(where, client, slug)
+    if target and target not in servers:
+        return
+    era = client.era_with(servers[target].eras if where == "direct" else ALL_ERAS)
+    if era not in case.eras or not playable(case, where, client) or not wanted(where, client.name, target, case.name):
+        return
+    shared = where in ("merged", "stdio")
+    view = Merged(target) if shared and target else Plain()
+    endpoint = "" if shared else target
+    # Over stdio each session has a gateway of its own, and so has nothing to keep from others.
+    key = (where, client.name, endpoint, json.dumps(case.answers), case.exclusive)
+    if key not in found:
+        found[key] = Session(where, client, endpoint, era, case.answers, case.exclusive and where in ("merged", "own"))
+    found[key].parts.append(Part(case, target, view))
+
+
+def meant_server(where: str, client: ClientKind, slug: str) -> str:
+    """SSE clients meet the SSE twin of the HTTP server; nothing else of theirs is played."""
+    if client.transport == "sse":
+        return {"everything-http": "everything-sse"}.get(slug, "no SSE server")
+    return slug
+
+
+def playable(case: Case, where: str, client: ClientKind) -> bool:
+    if client.one_shot:  # a process per step; over stdio it would start a whole gateway each time
+        return case.inspector and (where != "stdio" or case.servers == ("",))
+    return True
