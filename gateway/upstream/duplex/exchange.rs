@@ -1,0 +1,248 @@
+//! What comes in over one connection, and where it goes: answers to calls, progress to conversations, the rest to the inbox.
+//! What makes no sense is dropped and counted; it never ends the connection.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{AbortHandle as QuestionHandle, abortable};
+use lockgate_protocol::jsonrpc::{self, From, Message, Refusal, Request, Response};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::{code, write};
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+
+use super::calls::{Calls, Found};
+use super::line::{Addressee, Ends, Line, number};
+use crate::failure::{Failure, Kind};
+use crate::link::Inbox;
+
+/// Questions of a server that are being answered at once.
+const QUESTIONS: usize = 32;
+/// Dropped messages that are logged as a warning, for each connection.
+const WARNINGS: u64 = 3;
+
+/// How messages leave. None of its methods waits.
+pub(crate) trait Outgoing: Send + Sync + 'static {
+    /// Takes one message; `id` if it is a request.
+    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure>;
+    /// Takes a request back; true when nothing of it has left or ever will.
+    fn withdraw(&self, id: u64) -> bool;
+    /// Takes nothing more; what it has taken still leaves.
+    fn close(&self);
+    fn is_open(&self) -> bool;
+    /// The connection is over. Gives the requests of which nothing has left.
+    fn end(&self) -> Vec<u64>;
+}
+
+/// Both directions of one connection.
+pub(crate) struct Exchange {
+    pub(super) calls: Calls,
+    pub(super) outgoing: Arc<dyn Outgoing>,
+    inbox: Arc<dyn Inbox>,
+    depth: usize,
+    /// Questions that are being answered, by their id as JSON text.
+    questions: Mutex<HashMap<Bytes, QuestionHandle>>,
+    /// What runs for this connection; gone when it is over.
+    tasks: Mutex<Option<Vec<AbortHandle>>>,
+    dropped: AtomicU64,
+    /// Where the connection was made: says of which server a warning is.
+    span: tracing::Span,
+}
+
+impl Exchange {
+    pub(crate) fn new(outgoing: Arc<dyn Outgoing>, depth: usize, inbox: Arc<dyn Inbox>) -> Arc<Self> {
+        Arc::new(Self {
+            calls: Calls::default(),
+            outgoing,
+            inbox,
+            depth,
+            questions: Mutex::default(),
+            tasks: Mutex::new(Some(Vec::new())),
+            dropped: AtomicU64::new(0),
+            span: tracing::Span::current(),
+        })
+    }
+
+    /// Runs something that stops when the connection is over. For the few tasks that live as long as it does.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // Spawned outside the lock: a runtime that is shutting down drops the task at once, and that ends the connection.
+        let task = tokio::spawn(task).abort_handle();
+        match &mut *self.tasks.lock() {
+            Some(tasks) => tasks.push(task),
+            None => task.abort(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.calls.is_over() && self.outgoing.is_open()
+    }
+
+    /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of this do nothing.
+    pub(crate) fn end(&self, words: &str) {
+        let Some(tasks) = self.tasks.lock().take() else { return };
+        let waiting = self.calls.end();
+        let unsent = self.outgoing.end();
+        for (id, answer) in waiting {
+            let failure = Failure::new(Kind::Lost, "the connection to the server broke before it answered");
+            let _ = answer.send(Err(if unsent.contains(&id) { failure } else { failure.after_send() }));
+        }
+        let questions = std::mem::take(&mut *self.questions.lock());
+        questions.values().for_each(QuestionHandle::abort);
+        for task in tasks {
+            task.abort();
+        }
+        self.inbox.closed(words.to_owned());
+    }
+
+    /// Fails one call, if it still waits.
+    pub(crate) fn fail(&self, id: u64, failure: Failure) {
+        self.calls.settle(id, Err(failure));
+    }
+
+    /// Takes one message.
+    pub(crate) fn message(self: &Arc<Self>, text: Bytes) {
+        match jsonrpc::parse(text.clone(), self.depth, From::Server) {
+            Ok(Message::Response(response)) => self.response(response),
+            Ok(Message::Notification(note)) => self.notification(note),
+            Ok(Message::Request(question)) => self.question(question),
+            Err(refusal) => self.refused(&text, refusal),
+        }
+    }
+
+    /// A message larger than allowed, of which only the ends are known.
+    fn too_large(&self, ends: &Ends, complete: bool) {
+        let id = match ends.addressee() {
+            Addressee::Call(id) => Some(id),
+            Addressee::Unknown if !complete => self.calls.only(),
+            Addressee::Nobody | Addressee::Unknown => None,
+        };
+        if let Some(id) = id {
+            let words = "the server's answer is larger than allowed";
+            self.calls.settle(id, Err(Failure::new(Kind::TooLarge, words).after_send()));
+        }
+        if !complete {
+            self.drop_message("a message larger than allowed", ends);
+        }
+    }
+
+    pub(super) fn line(self: &Arc<Self>, line: Line) {
+        match line {
+            Line::Text(text) => self.message(text),
+            Line::TooLong(ends) => self.too_large(&ends, false),
+            Line::Skipped(ends) => self.too_large(&ends, true),
+        }
+    }
+
+    /// What came after the last line end: a whole message counts, half a one is part of the loss.
+    pub(super) fn last(self: &Arc<Self>, text: Bytes) {
+        if jsonrpc::parse(text.clone(), self.depth, From::Server).is_ok() {
+            self.message(text);
+        }
+    }
+
+    fn response(&self, response: Response) {
+        let ends = || Ends::of(&response.text);
+        let Some(id) = response.number() else {
+            return self.drop_message("an answer with an id that is none of ours", &ends());
+        };
+        let text = response.text.clone();
+        match self.calls.settle(id, Ok(response)) {
+            Found::Waiting => {}
+            Found::Late => tracing::debug!(parent: &self.span, id, "an answer came after its call was over"),
+            Found::Never => self.drop_message("an answer with an id that is none of ours", &Ends::of(&text)),
+        }
+    }
+
+    fn notification(&self, note: Request) {
+        match note.method {
+            Method::Progress => {
+                // Progress of a finished call belongs to nobody.
+                let token = note.param("progressToken").and_then(number);
+                if let Some(conversation) = token.and_then(|id| self.calls.conversation(id)) {
+                    conversation.progress(&note);
+                }
+            }
+            Method::Cancelled if self.take_back(&note) => {}
+            _ => self.inbox.notification(note, self.calls.running()),
+        }
+    }
+
+    /// A server no longer wants an answer to its question; false when it means something else.
+    fn take_back(&self, note: &Request) -> bool {
+        let question = note.param("requestId").and_then(|id| self.questions.lock().remove(id));
+        question.inspect(QuestionHandle::abort).is_some()
+    }
+
+    fn question(self: &Arc<Self>, question: Request) {
+        let id = Bytes::copy_from_slice(question.id());
+        let asked = self.questions.lock();
+        if asked.contains_key(&id) {
+            drop(asked);
+            return self.drop_message("a second question with the id of one that is open", &Ends::of(&question.text));
+        }
+        if asked.len() >= QUESTIONS {
+            drop(asked);
+            let words = "too many requests of this server are open";
+            return self.reply(write::error(Some(&id), code::INTERNAL, words, None).into());
+        }
+        drop(asked);
+        let mut answer = self.inbox.question(question, self.calls.running());
+        // A ping is answered here and now; only what waits for somebody gets a task.
+        if let Some(text) = (&mut answer).now_or_never() {
+            return self.reply(text);
+        }
+        let (answer, handle) = abortable(answer);
+        self.questions.lock().insert(id.clone(), handle);
+        let open = Open { exchange: self.clone(), id };
+        tokio::spawn(async move {
+            if let Ok(text) = answer.await {
+                open.exchange.reply(text);
+            }
+        });
+    }
+
+    fn reply(&self, text: Bytes) {
+        if let Err(failure) = self.outgoing.send(None, text) {
+            tracing::debug!(parent: &self.span, %failure, "an answer to the server was not sent");
+        }
+    }
+
+    /// A message that breaks a rule. If it is an answer, its caller hears at once; else it is only dropped.
+    fn refused(&self, text: &[u8], refusal: Refusal) {
+        let ends = Ends::of(text);
+        if let Addressee::Call(id) = ends.addressee() {
+            let words = format!("the server's answer is not a valid message ({refusal})");
+            self.calls.settle(id, Err(Failure::new(Kind::Garbage, words).after_send()));
+        }
+        self.drop_message("something that is not a message", &ends);
+    }
+
+    fn drop_message(&self, what: &str, ends: &Ends) {
+        let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+        if dropped <= WARNINGS {
+            let start = ends.excerpt();
+            tracing::warn!(parent: &self.span, dropped, start, "the server sent {what}; it was dropped");
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// A question that is being answered; frees its place also when it is taken back.
+struct Open {
+    exchange: Arc<Exchange>,
+    id: Bytes,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.exchange.questions.lock().remove(&self.id);
+    }
+}

@@ -1,0 +1,215 @@
+//! Bytes into lines of bounded length without copying, and a guess at whom a broken or oversized line was for.
+
+use bytes::{Buf, Bytes, BytesMut};
+use lockgate_protocol::scan::{Fault, Flaw, Keys, Scanner};
+use memchr::memchr;
+
+/// Least room that is read into.
+const CHUNK: usize = 16 << 10;
+/// Room below which more is made.
+const LOW: usize = 4 << 10;
+/// Bytes kept of each end of a line that is skipped, to find out whose answer it was.
+const END: usize = 256;
+
+/// Cuts a stream into lines. Holds at most one line and one chunk.
+pub(super) struct Lines {
+    buffer: BytesMut,
+    /// Bytes of `buffer` that hold no line end.
+    searched: usize,
+    max: usize,
+    /// The line that is being skipped.
+    skipped: Option<Ends>,
+}
+
+/// What comes out.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// A line without its end, not empty.
+    Text(Bytes),
+    /// A line turned out longer than allowed; this is how it starts.
+    TooLong(Ends),
+    /// The end of that line was reached.
+    Skipped(Ends),
+}
+
+/// How a line starts and, once that is known, ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ends {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Lines {
+    pub(super) fn new(max: usize) -> Self {
+        Self { buffer: BytesMut::new(), searched: 0, max, skipped: None }
+    }
+
+    /// Where to read into: never full.
+    pub(super) fn space(&mut self) -> &mut BytesMut {
+        if self.buffer.capacity() - self.buffer.len() < LOW {
+            // Doubles while a long line comes in, so that its bytes are moved a constant number of times.
+            self.buffer.reserve(self.buffer.len().clamp(CHUNK, self.max.max(CHUNK)));
+        }
+        &mut self.buffer
+    }
+
+    /// The next line, if all of it is there. To be called until it gives `None`.
+    pub(super) fn next(&mut self) -> Option<Line> {
+        loop {
+            if self.skipped.is_some() {
+                return self.skip();
+            }
+            let found = self.buffer.get(self.searched..).and_then(|rest| memchr(b'\n', rest));
+            let end = found.map_or(self.buffer.len(), |at| self.searched + at);
+            if end > self.max {
+                return Some(self.start_skipping(end));
+            }
+            if found.is_none() {
+                self.searched = end;
+                return None;
+            }
+            self.searched = 0;
+            let mut line = self.buffer.split_to(end).freeze();
+            self.buffer.advance(1);
+            if line.last() == Some(&b'\r') {
+                line.truncate(line.len() - 1);
+            }
+            if !line.trim_ascii().is_empty() {
+                return Some(Line::Text(line));
+            }
+        }
+    }
+
+    /// What came after the last line end.
+    pub(super) fn rest(self) -> Bytes {
+        self.buffer.freeze()
+    }
+
+    fn start_skipping(&mut self, end: usize) -> Line {
+        let mut ends = Ends::of(self.buffer.get(..end).unwrap_or_default());
+        let so_far = Line::TooLong(Ends { head: ends.head.clone(), tail: Vec::new() });
+        if end == self.buffer.len() {
+            // Also gives back the memory that the line took.
+            self.buffer = BytesMut::new();
+        } else {
+            self.buffer.advance(end);
+        }
+        self.searched = 0;
+        ends.tail.shrink_to_fit();
+        self.skipped = Some(ends);
+        so_far
+    }
+
+    fn skip(&mut self) -> Option<Line> {
+        let ends = self.skipped.as_mut()?;
+        match memchr(b'\n', &self.buffer) {
+            Some(at) => {
+                ends.more(self.buffer.get(..at).unwrap_or_default());
+                self.buffer.advance(at + 1);
+                self.skipped.take().map(Line::Skipped)
+            }
+            None => {
+                ends.more(&self.buffer);
+                self.buffer.clear();
+                None
+            }
+        }
+    }
+}
+
+impl Ends {
+    /// Both ends of a whole line.
+    pub(super) fn of(line: &[u8]) -> Self {
+        let mut ends = Self { head: line.get(..END).unwrap_or(line).to_vec(), tail: Vec::new() };
+        ends.more(line);
+        ends
+    }
+
+    fn more(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(END)..).unwrap_or_default());
+        let surplus = self.tail.len().saturating_sub(END);
+        self.tail.drain(..surplus);
+    }
+
+    /// Whom the line was for, as far as its ends tell.
+    pub(super) fn addressee(&self) -> Addressee {
+        let mut seen = Seen::default();
+        let valid = std::str::from_utf8(&self.head).map_or_else(|e| e.valid_up_to(), str::len);
+        let head = self.head.get(..valid).unwrap_or_default();
+        if let Ok(mut scanner) = Scanner::new(head, 2) {
+            // It is cut off, so this fails by design: what was seen before counts.
+            let _ = scanner.object(Keys::Distinct, &mut |scanner, member| {
+                let enough = Flaw { what: Fault::End, at: 0 };
+                match &*member.name(head) {
+                    "jsonrpc" => scanner.value(),
+                    "id" => {
+                        let id = scanner.value()?;
+                        seen.id = number(id.of(head));
+                        Ok(id)
+                    }
+                    "method" | "params" => {
+                        seen.is_ours = false;
+                        Err(enough)
+                    }
+                    "result" | "error" => {
+                        seen.is_answer = true;
+                        Err(enough)
+                    }
+                    _ => Err(enough),
+                }
+            });
+        }
+        match seen {
+            Seen { is_ours: false, .. } => Addressee::Nobody,
+            Seen { id: Some(id), .. } => Addressee::Call(id),
+            Seen { is_answer: true, .. } => id_at_end(&self.tail).map_or(Addressee::Unknown, Addressee::Call),
+            _ => Addressee::Unknown,
+        }
+    }
+
+    /// How it starts, for a log, when it does not look like a message (whose contents no log should have).
+    pub(super) fn excerpt(&self) -> String {
+        match self.head.trim_ascii_start().first() {
+            Some(b'{' | b'[') | None => "(a message)".to_owned(),
+            Some(_) => String::from_utf8_lossy(self.head.get(..120).unwrap_or(&self.head)).escape_debug().collect(),
+        }
+    }
+}
+
+/// Whom a line was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Addressee {
+    /// It answers, or started to answer, the request with this id.
+    Call(u64),
+    /// It is no answer at all.
+    Nobody,
+    Unknown,
+}
+
+struct Seen {
+    id: Option<u64>,
+    is_answer: bool,
+    /// Not a request or notification of the server.
+    is_ours: bool,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { id: None, is_answer: false, is_ours: true }
+    }
+}
+
+/// The id of a message that ends in `,"id":7}`, as some servers write them: only the outermost object ends there.
+fn id_at_end(tail: &[u8]) -> Option<u64> {
+    let rest = tail.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
+    let digits = rest.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (rest, id) = rest.split_at(rest.len() - digits);
+    let rest = rest.trim_ascii_end().strip_suffix(b":")?.trim_ascii_end().strip_suffix(b"\"id\"")?;
+    rest.trim_ascii_end().strip_suffix(b",")?;
+    number(id)
+}
+
+/// JSON text as a number of the kind that the gateway mints.
+pub(super) fn number(raw: &[u8]) -> Option<u64> {
+    std::str::from_utf8(raw).ok()?.parse().ok()
+}

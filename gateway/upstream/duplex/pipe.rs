@@ -1,0 +1,199 @@
+//! The writing side of a line connection: whoever sends writes at once when nothing else waits, and a task writes the rest.
+//! It never blocks a sender and never puts a line end inside a message.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use memchr::memchr2;
+use parking_lot::Mutex;
+use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
+
+use super::exchange::{Exchange, Outgoing};
+use crate::failure::{Failure, Kind};
+
+/// Messages that go into one write.
+const BATCH: usize = 32;
+/// Bytes that may wait, one message aside.
+const MAX_QUEUED: usize = 64 << 20;
+/// How long answers may still come in after the server has stopped reading.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+pub(super) struct Pipe<W> {
+    state: Mutex<State<W>>,
+    bell: Arc<Bell>,
+    /// Rings `bell`. One waker for everybody, so that it is the task that goes on when the pipe has room.
+    waker: Waker,
+    capacity: usize,
+}
+
+struct State<W> {
+    /// Gone when the peer has been told that nothing more comes, or cannot be told anything.
+    writer: Option<W>,
+    queue: VecDeque<Item>,
+    /// Bytes in `queue`.
+    bytes: usize,
+    /// Bytes of the first message (with its line end) that are out already.
+    written: usize,
+    closing: bool,
+    broken: Option<io::Error>,
+}
+
+struct Item {
+    id: Option<u64>,
+    text: Bytes,
+}
+
+#[derive(Default)]
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
+    pub(super) fn new(writer: W, capacity: usize) -> Self {
+        let bell = Arc::new(Bell::default());
+        let waker = Waker::from(bell.clone());
+        let state = State {
+            writer: Some(writer),
+            queue: VecDeque::new(),
+            bytes: 0,
+            written: 0,
+            closing: false,
+            broken: None,
+        };
+        Self { state: Mutex::new(state), bell, waker, capacity }
+    }
+
+    /// Writes what can be written now; the bell rings when more can.
+    fn drain(&self, state: &mut State<W>) {
+        if let Err(error) = state.drain(&mut Context::from_waker(&self.waker)) {
+            state.writer = None;
+            state.broken = Some(error);
+            self.bell.0.notify_one();
+        }
+    }
+}
+
+/// Writes what the senders could not, until the connection is closed or broken.
+pub(super) async fn run<W: AsyncWrite + Unpin + Send + 'static>(pipe: Arc<Pipe<W>>, exchange: Arc<Exchange>) {
+    let error = loop {
+        pipe.bell.0.notified().await;
+        let mut state = pipe.state.lock();
+        pipe.drain(&mut state);
+        if let Some(error) = state.broken.take() {
+            break error;
+        }
+        if state.writer.is_none() {
+            // Closed by us: answers may still come in, as long as the server likes.
+            return;
+        }
+    };
+    tokio::time::sleep(LAST_ANSWERS).await;
+    exchange.end(&format!("writing to the server failed: {error}"));
+}
+
+impl<W: AsyncWrite + Unpin> State<W> {
+    fn drain(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        while !self.queue.is_empty() {
+            let mut slices = [IoSlice::new(&[]); BATCH * 2];
+            let mut skip = self.written;
+            for (item, pair) in self.queue.iter().zip(slices.chunks_exact_mut(2)) {
+                let from = skip.min(item.text.len());
+                let parts = [item.text.get(from..).unwrap_or_default(), b"\n".as_slice()];
+                for (slot, part) in pair.iter_mut().zip(parts) {
+                    *slot = IoSlice::new(part);
+                }
+                skip = 0;
+            }
+            let count = self.queue.len().min(BATCH) * 2;
+            match Pin::new(&mut *writer).poll_write_vectored(context, slices.get(..count).unwrap_or_default()) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => return Err(error),
+            }
+            while let Some(item) = self.queue.front()
+                && self.written > item.text.len()
+            {
+                self.written -= item.text.len() + 1;
+                self.bytes -= item.text.len();
+                self.queue.pop_front();
+            }
+        }
+        if self.closing {
+            self.writer = None;
+        }
+        Ok(())
+    }
+}
+
+impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
+    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
+        let text = one_line(text);
+        let mut state = self.state.lock();
+        if state.closing || state.writer.is_none() {
+            return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));
+        }
+        let idle = state.queue.is_empty();
+        if !idle && (state.queue.len() >= self.capacity || state.bytes + text.len() > MAX_QUEUED) {
+            return Err(Failure::new(Kind::Overloaded, "the server does not read what it is sent"));
+        }
+        state.bytes += text.len();
+        state.queue.push_back(Item { id, text });
+        if idle {
+            self.drain(&mut state);
+        }
+        Ok(())
+    }
+
+    fn withdraw(&self, id: u64) -> bool {
+        let mut state = self.state.lock();
+        let started = usize::from(state.written > 0);
+        let found = state.queue.iter().skip(started).position(|item| item.id == Some(id));
+        let Some(item) = found.and_then(|at| state.queue.remove(at + started)) else { return false };
+        state.bytes -= item.text.len();
+        true
+    }
+
+    fn close(&self) {
+        self.state.lock().closing = true;
+        self.bell.0.notify_one();
+    }
+
+    fn is_open(&self) -> bool {
+        let state = self.state.lock();
+        !state.closing && state.writer.is_some()
+    }
+
+    fn end(&self) -> Vec<u64> {
+        let mut state = self.state.lock();
+        state.writer = None;
+        state.bytes = 0;
+        let started = usize::from(state.written > 0);
+        state.queue.drain(..).skip(started).filter_map(|item| item.id).collect()
+    }
+}
+
+/// JSON text without line ends: outside of strings they are only white space, and inside they cannot stand.
+///
+/// Carriage returns too, because many servers read with universal line ends.
+fn one_line(text: Bytes) -> Bytes {
+    if memchr2(b'\n', b'\r', &text).is_none() {
+        return text;
+    }
+    text.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }).collect::<Vec<u8>>().into()
+}
