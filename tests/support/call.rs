@@ -77,6 +77,11 @@ impl Call {
         self.context.client_capabilities().unwrap_or_default()
     }
 
+    /// Whether this request may be answered with a task. The legacy dialect of tasks is not spoken here.
+    pub(crate) fn may_become_task(&self) -> bool {
+        self.is_modern() && self.capabilities().supports_tasks()
+    }
+
     /// The `requestState` that came back, opened. A state that we did not seal is refused.
     pub(crate) fn state<T: DeserializeOwned>(&self) -> Result<Option<T>, ErrorData> {
         self.state

@@ -115,7 +115,7 @@ macro_rules! listed {
 
 impl ServerHandler for Fixture {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder()
+        let mut capabilities = ServerCapabilities::builder()
             .enable_completions()
             .enable_logging()
             .enable_prompts()
@@ -125,8 +125,11 @@ impl ServerHandler for Fixture {
             .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()
-            .enable_tasks()
             .build();
+        if self.shared.era != Era::Legacy {
+            let tasks = ServerCapabilities::builder().enable_tasks().build();
+            capabilities.extensions = tasks.extensions;
+        }
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(
                 "fixture-server",
@@ -365,3 +368,6 @@ async fn tell(peer: Peer<RoleServer>, shared: Arc<Shared>, session: Arc<Session>
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::{io::Write as _, net::SocketAddr};
 use anyhow::Context as _;
 use clap::Parser;
 use lockgate_tests_support::{Era, Fixture, serve_http};
-use rmcp::{ServiceExt as _, transport::stdio};
+use rmcp::{ServiceExt as _, service::ServerInitializeError, transport::stdio};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// An MCP server that offers what the official conformance suite calls by name.
@@ -54,7 +54,13 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn serve_stdio(fixture: Fixture) -> anyhow::Result<()> {
-    let running = fixture.serve(stdio()).await?;
-    running.waiting().await?;
-    Ok(())
+    match fixture.serve(stdio()).await {
+        Ok(running) => {
+            running.waiting().await?;
+            Ok(())
+        }
+        // The client left before it said anything.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

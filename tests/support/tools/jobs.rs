@@ -92,7 +92,13 @@ where
     F: FnOnce(TaskContext) -> W + Send + 'static,
     W: Future<Output = Result<CallToolResult, TaskExit>> + Send + 'static,
 {
-    if !call.capabilities().supports_tasks() {
+    if !call.is_modern() {
+        return Err(ErrorData::invalid_request(
+            "this tool needs the tasks extension",
+            None,
+        ));
+    }
+    if !call.may_become_task() {
         return Err(ErrorData::missing_required_client_capability(
             ClientCapabilities::builder().enable_tasks().build(),
         ));
@@ -118,7 +124,7 @@ async fn slow_compute(call: &Call, arguments: &JsonObject) -> Answer {
         .and_then(Value::as_str)
         .unwrap_or("nameless");
     let words = format!("Computed {label} in {seconds} s");
-    if call.capabilities().supports_tasks() {
+    if call.may_become_task() {
         return as_task(call, move |context| async move {
             tokio::select! {
                 () = context.cancelled() => Err(TaskExit::Cancelled),
@@ -135,7 +141,7 @@ async fn slow_compute(call: &Call, arguments: &JsonObject) -> Answer {
 async fn confirm_delete(call: &Call, arguments: &JsonObject) -> Answer {
     let filename = required(arguments, "filename")?.to_owned();
     let question = rounds::confirmation(&format!("Delete {filename}?"));
-    if call.capabilities().supports_tasks() {
+    if call.may_become_task() {
         return as_task(call, move |context| async move {
             let answer = context.request_input("confirm", asked(question)?).await?;
             Ok(said(format!("{filename}: {}", answer["action"])))
@@ -151,7 +157,7 @@ async fn confirm_delete(call: &Call, arguments: &JsonObject) -> Answer {
 
 async fn multi_input(call: &Call) -> Answer {
     let (name, confirm) = (rounds::user_name(), rounds::confirmation("Are you sure?"));
-    if call.capabilities().supports_tasks() {
+    if call.may_become_task() {
         return as_task(call, move |context| async move {
             let (name, confirm) = tokio::join!(
                 context.request_input("name", asked(name)?),
