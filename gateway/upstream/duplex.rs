@@ -161,7 +161,7 @@ async fn read<R: AsyncRead + Unpin>(mut reader: R, mut lines: Lines, exchange: E
             Err(error) => return exchange.end(&format!("reading from the server failed: {error}")),
         }
     }
-    exchange.last(lines.rest());
+    exchange.last(&lines.rest());
     exchange.end("the server closed its output");
 }
 

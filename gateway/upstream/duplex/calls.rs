@@ -66,11 +66,7 @@ impl State {
 
 impl Calls {
     /// Starts to wait for an answer.
-    pub(super) fn enter(
-        &self,
-        id: u64,
-        role: Role,
-    ) -> Result<oneshot::Receiver<Result<Response, Failure>>, Failure> {
+    pub(super) fn enter(&self, id: u64, role: Role) -> Result<oneshot::Receiver<Result<Response, Failure>>, Failure> {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.0.lock();
         if state.over || state.pending.contains_key(&id) {

@@ -103,13 +103,20 @@ impl Exchange {
         self.calls.settle(id, Err(failure));
     }
 
+    /// Fails the only call in flight, if there is exactly one.
+    pub(crate) fn fail_only(&self, failure: Failure) {
+        if let Some(id) = self.calls.only() {
+            self.fail(id, failure);
+        }
+    }
+
     /// Takes one message.
-    pub(crate) fn message(self: &Arc<Self>, text: Bytes) {
+    pub(crate) fn message(self: &Arc<Self>, text: &Bytes) {
         match jsonrpc::parse(text.clone(), self.depth, From::Server) {
             Ok(Message::Response(response)) => self.response(response),
             Ok(Message::Notification(note)) => self.notification(note),
             Ok(Message::Request(question)) => self.question(question),
-            Err(refusal) => self.refused(&text, refusal),
+            Err(refusal) => self.refused(text, refusal),
         }
     }
 
@@ -131,14 +138,14 @@ impl Exchange {
 
     pub(super) fn line(self: &Arc<Self>, line: Line) {
         match line {
-            Line::Text(text) => self.message(text),
+            Line::Text(text) => self.message(&text),
             Line::TooLong(ends) => self.too_large(&ends, false),
             Line::Skipped(ends) => self.too_large(&ends, true),
         }
     }
 
     /// What came after the last line end: a whole message counts, half a one is part of the loss.
-    pub(super) fn last(self: &Arc<Self>, text: Bytes) {
+    pub(super) fn last(self: &Arc<Self>, text: &Bytes) {
         if jsonrpc::parse(text.clone(), self.depth, From::Server).is_ok() {
             self.message(text);
         }

@@ -66,14 +66,8 @@ impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
     pub(super) fn new(writer: W, capacity: usize) -> Self {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
-        let state = State {
-            writer: Some(writer),
-            queue: VecDeque::new(),
-            bytes: 0,
-            written: 0,
-            closing: false,
-            broken: None,
-        };
+        let state =
+            State { writer: Some(writer), queue: VecDeque::new(), bytes: 0, written: 0, closing: false, broken: None };
         Self { state: Mutex::new(state), bell, waker, capacity }
     }
 

@@ -66,7 +66,9 @@ impl Conversation for Client {
     }
 
     fn progress(&self, note: &Request) {
-        self.1.send(format!("progress of {}: {}", self.0, String::from_utf8_lossy(note.param("progress").unwrap()))).ok();
+        self.1
+            .send(format!("progress of {}: {}", self.0, String::from_utf8_lossy(note.param("progress").unwrap())))
+            .ok();
     }
 
     fn log(&self, _note: &Request) {
@@ -468,9 +470,8 @@ async fn questions_are_answered_attributed_and_bounded() {
     assert_eq!(wire.saw().await, "question over");
 
     let call = wire.call(1, Some("one")).await;
-    let question = |id: usize| {
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{{}}}}\n")
-    };
+    let question =
+        |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"elicitation/create\",\"params\":{{}}}}\n");
     for id in 0..32 {
         wire.say(question(id)).await;
         assert_eq!(wire.saw().await, "question elicitation/create true");

@@ -1,0 +1,114 @@
+//! What a child says on stderr: into the log, and the last lines kept to show when something goes wrong.
+//! It is free-form text from outside: bounded, escaped, and never a reason to do anything.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memchr::memchr;
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// Bytes of one line that are kept.
+const MAX_LINE: usize = 8 << 10;
+/// Lines that are kept.
+const KEPT: usize = 20;
+/// Lines a second that are logged at level info; the rest go to level debug.
+const LOUD: u32 = 20;
+
+/// The last lines.
+#[derive(Default)]
+pub(super) struct Tail(Mutex<VecDeque<String>>);
+
+impl Tail {
+    pub(super) fn lines(&self) -> Vec<String> {
+        self.0.lock().iter().cloned().collect()
+    }
+
+    fn push(&self, line: String) {
+        let mut lines = self.0.lock();
+        if lines.len() >= KEPT {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+}
+
+/// Reads until the end.
+pub(super) async fn follow(stderr: impl AsyncRead + Unpin, slug: String, tail: Arc<Tail>) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    let mut length = 0;
+    let mut loudness = Loudness::default();
+    loop {
+        let (taken, ended) = match reader.fill_buf().await {
+            Ok([]) | Err(_) => break,
+            Ok(bytes) => {
+                let end = memchr(b'\n', bytes);
+                let part = bytes.get(..end.unwrap_or(bytes.len())).unwrap_or_default();
+                length += part.len();
+                line.extend_from_slice(part.get(..part.len().min(MAX_LINE - line.len())).unwrap_or_default());
+                (part.len() + usize::from(end.is_some()), end.is_some())
+            }
+        };
+        reader.consume(taken);
+        if ended {
+            keep(&line, length, &slug, &tail, &mut loudness);
+            line.clear();
+            length = 0;
+        }
+    }
+    keep(&line, length, &slug, &tail, &mut loudness);
+}
+
+fn keep(line: &[u8], length: usize, slug: &str, tail: &Tail, loudness: &mut Loudness) {
+    let line = line.trim_ascii_end();
+    if line.is_empty() {
+        return;
+    }
+    let mut shown = printable(line);
+    if length > MAX_LINE {
+        let _ = write!(shown, " … ({length} bytes)");
+    }
+    if loudness.is_loud() {
+        tracing::info!(target: "upstream.stderr", server = slug, "{shown}");
+    } else {
+        tracing::debug!(target: "upstream.stderr", server = slug, "{shown}");
+    }
+    tail.push(shown);
+}
+
+/// Text that cannot move a cursor, change a colour or turn the reading direction of whatever shows it.
+fn printable(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => shown.push(c),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(c.escape_unicode());
+            }
+            c if c.is_control() => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// How many lines were logged in this second.
+#[derive(Default)]
+struct Loudness {
+    since: Option<Instant>,
+    lines: u32,
+}
+
+impl Loudness {
+    fn is_loud(&mut self) -> bool {
+        if self.since.is_none_or(|since| since.elapsed() > Duration::from_secs(1)) {
+            *self = Self { since: Some(Instant::now()), lines: 0 };
+        }
+        self.lines += 1;
+        self.lines <= LOUD
+    }
+}

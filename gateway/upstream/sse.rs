@@ -1,0 +1,193 @@
+//! The deprecated HTTP+SSE transport (2024-11-05): one event stream carries everything that the server says, and each
+//! message to it is a POST to the place that the stream named first. It goes to no other origin, follows no redirect,
+//! sends nothing twice and does not resume: a lost stream is a lost connection.
+
+mod post;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::Full;
+use lockgate_egress::{Body, Origin, SendError};
+use lockgate_protocol::sse::{Decoder, Event};
+use tokio::time::timeout;
+use url::{Position, Url};
+
+use crate::duplex::{Bounds, Duplex, Exchange};
+use crate::failure::{Failure, Kind};
+use crate::link::Inbox;
+use post::Posts;
+
+/// How long an open stream may stay silent before it says where to POST.
+const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
+/// Bytes of the place to POST to.
+const MAX_ENDPOINT: usize = 4 << 10;
+
+/// Opens the stream at `url` (of `origin`) and waits for the place to POST to. `headers` go with every request.
+/// Beyond the first event there is no deadline here. Dropping the future closes what was opened.
+///
+/// # Errors
+/// No connection, no event stream, or a first event that is not an `endpoint` of the same origin.
+pub(crate) async fn connect(
+    origin: &Origin,
+    url: &Url,
+    headers: &HeaderMap,
+    bounds: Bounds,
+    inbox: Arc<dyn Inbox>,
+) -> Result<Arc<Duplex>, Failure> {
+    let mut get = request(Method::GET, place(url)?, headers, Bytes::new());
+    get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    get.headers_mut().remove(CONTENT_TYPE);
+    let response = origin.send(get).await.map_err(|error| unsent(&error))?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(refusal(status));
+    }
+    if !is_event_stream(response.headers()) {
+        return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
+    }
+    let mut stream = Stream { body: response.into_body(), decoder: Decoder::new(bounds.message_bytes) };
+    let first = timeout(ENDPOINT_WAIT, stream.next())
+        .await
+        .map_err(|_| Failure::new(Kind::Timeout, "the server opened an event stream but did not say where to POST"))?;
+    let endpoint = match first {
+        Ok(Some(event)) => endpoint(url, &event)?,
+        Ok(None) => return Err(Failure::new(Kind::Lost, "the event stream ended before it said where to POST")),
+        Err(ended) => return Err(Failure::new(Kind::Lost, ended.words())),
+    };
+    let mut headers = headers.clone();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let posts = Arc::new(Posts::new(bounds.outgoing));
+    let exchange = Exchange::new(posts.clone(), bounds.depth, inbox);
+    exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
+    exchange.spawn(read(stream, exchange.clone()));
+    Ok(Duplex::over(exchange))
+}
+
+fn request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(text));
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    request.headers_mut().clone_from(headers);
+    request
+}
+
+/// The place to POST to, which the first event names.
+fn endpoint(url: &Url, event: &Event) -> Result<Uri, Failure> {
+    let wrong = |words| Err(Failure::new(Kind::Garbage, words));
+    if event.event.as_deref() != Some("endpoint") || event.data.len() > MAX_ENDPOINT {
+        return wrong("the first event of the stream is not an endpoint");
+    }
+    let text = std::str::from_utf8(&event.data).unwrap_or_default().trim();
+    if text.is_empty() {
+        return wrong("the server's endpoint is not a URL");
+    }
+    match url.join(text) {
+        Ok(endpoint) if endpoint.origin() != url.origin() => {
+            wrong("the server wants messages sent to another origin than its own, which is refused")
+        }
+        Ok(endpoint) if !endpoint.username().is_empty() || endpoint.password().is_some() => {
+            wrong("the server's endpoint holds user information, which is refused")
+        }
+        Ok(endpoint) => place(&endpoint),
+        Err(_) => wrong("the server's endpoint is not a URL"),
+    }
+}
+
+/// Path and query, which is all of a URL that a request line holds.
+fn place(url: &Url) -> Result<Uri, Failure> {
+    let text = &url[Position::BeforePath..Position::AfterQuery];
+    text.parse().map_err(|_| Failure::new(Kind::Garbage, "the URL cannot be put into a request"))
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// A request that got no answer.
+fn unsent(error: &SendError) -> Failure {
+    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
+    let failure = Failure::new(kind, error.to_string());
+    if error.sent { failure.after_send() } else { failure }
+}
+
+/// What a status other than 2xx means. A refused message has not run; anything else may have.
+fn refusal(status: StatusCode) -> Failure {
+    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    match status.as_u16() {
+        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
+        404 | 410 => Failure::new(Kind::SessionLost, format!("{words}: it does not know the session or the path")),
+        300..=399 => Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed")),
+        429 | 503 => Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1)),
+        _ => Failure::new(Kind::Garbage, words).after_send(),
+    }
+}
+
+struct Stream {
+    body: Body,
+    decoder: Decoder,
+}
+
+/// Why no more events come.
+enum Ended {
+    TooLarge,
+    Broken(String),
+}
+
+impl Ended {
+    fn words(self) -> String {
+        match self {
+            Self::TooLarge => "the server sent an event larger than allowed".to_owned(),
+            Self::Broken(words) => format!("the event stream broke: {words}"),
+        }
+    }
+}
+
+impl Stream {
+    /// The next event that has data.
+    async fn next(&mut self) -> Result<Option<Event>, Ended> {
+        loop {
+            while let Some(event) = self.decoder.next().map_err(|_| Ended::TooLarge)? {
+                if !event.data.is_empty() {
+                    return Ok(Some(event));
+                }
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Ended::Broken(error.to_string())),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.decoder.push(data);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Gives messages to the exchange until the stream ends.
+async fn read(mut stream: Stream, exchange: Arc<Exchange>) {
+    let words = loop {
+        match stream.next().await {
+            // Other types of events are none of this protocol.
+            Ok(Some(event)) if event.event.is_none() => exchange.message(&event.data),
+            Ok(Some(_)) => {}
+            Ok(None) => break "the server ended its event stream".to_owned(),
+            Err(ended) => {
+                if matches!(ended, Ended::TooLarge) {
+                    let words = "the server's answer is larger than allowed";
+                    exchange.fail_only(Failure::new(Kind::TooLarge, words).after_send());
+                }
+                break ended.words();
+            }
+        }
+    };
+    exchange.end(&words);
+}
+
+#[cfg(test)]
+mod tests;

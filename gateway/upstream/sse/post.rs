@@ -1,0 +1,154 @@
+//! Messages on their way to an HTTP+SSE server: a bounded queue, and the task that posts what is in it.
+//! Requests are posted side by side; notifications and responses keep their place, so that nothing overtakes them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Uri};
+use lockgate_egress::Origin;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{refusal, request, unsent};
+use crate::duplex::{Exchange, Outgoing};
+use crate::failure::{Failure, Kind};
+
+/// Requests that are posted at once.
+const SIDE_BY_SIDE: usize = 32;
+/// How long a server may take to accept a request; some answer the POST only when the call is done.
+const REQUEST_WAIT: Duration = Duration::from_secs(300);
+/// How long it may take to accept a notification or a response, which hold up what comes after them.
+const NOTE_WAIT: Duration = Duration::from_secs(10);
+/// Bytes that may wait, one message aside.
+const MAX_QUEUED: usize = 64 << 20;
+/// Bytes of the body of an acceptance, which nobody reads.
+const MAX_ACCEPTANCE: usize = 64 << 10;
+
+pub(super) struct Posts {
+    state: Mutex<State>,
+    capacity: usize,
+    more: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<(Option<u64>, Bytes)>,
+    bytes: usize,
+    closing: bool,
+}
+
+impl Posts {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { state: Mutex::default(), capacity, more: Notify::new() }
+    }
+
+    /// The next message; `None` when no more will come.
+    async fn next(&self) -> Option<(Option<u64>, Bytes)> {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if let Some(item) = state.queue.pop_front() {
+                    state.bytes -= item.1.len();
+                    return Some(item);
+                }
+                if state.closing {
+                    return None;
+                }
+            }
+            self.more.notified().await;
+        }
+    }
+}
+
+impl Outgoing for Posts {
+    fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
+        let mut state = self.state.lock();
+        if state.closing {
+            return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));
+        }
+        if state.queue.len() >= self.capacity || !state.queue.is_empty() && state.bytes + text.len() > MAX_QUEUED {
+            return Err(Failure::new(Kind::Overloaded, "the server does not take what it is sent"));
+        }
+        state.bytes += text.len();
+        state.queue.push_back((id, text));
+        drop(state);
+        self.more.notify_one();
+        Ok(())
+    }
+
+    fn withdraw(&self, id: u64) -> bool {
+        let mut state = self.state.lock();
+        let found = state.queue.iter().position(|(queued, _)| *queued == Some(id));
+        let Some((_, text)) = found.and_then(|at| state.queue.remove(at)) else { return false };
+        state.bytes -= text.len();
+        true
+    }
+
+    fn close(&self) {
+        self.state.lock().closing = true;
+        self.more.notify_one();
+    }
+
+    fn is_open(&self) -> bool {
+        !self.state.lock().closing
+    }
+
+    fn end(&self) -> Vec<u64> {
+        let mut state = self.state.lock();
+        state.closing = true;
+        state.bytes = 0;
+        state.queue.drain(..).filter_map(|(id, _)| id).collect()
+    }
+}
+
+/// Posts what comes until the connection is closed, then ends it: the server learns of it by the end of its stream.
+pub(super) async fn run(posts: Arc<Posts>, origin: Origin, uri: Uri, headers: HeaderMap, exchange: Arc<Exchange>) {
+    let mut running = JoinSet::new();
+    while let Some((id, text)) = posts.next().await {
+        while running.try_join_next().is_some() {}
+        if running.len() >= SIDE_BY_SIDE {
+            running.join_next().await;
+        }
+        let message = request(Method::POST, uri.clone(), &headers, text);
+        let Some(id) = id else {
+            let note = timeout(NOTE_WAIT, deliver(&origin, message)).await;
+            if let Err(failure) = note.unwrap_or_else(|_| Err(slow())) {
+                tracing::debug!(%failure, "a notification or response was not delivered");
+            }
+            continue;
+        };
+        let (origin, exchange) = (origin.clone(), exchange.clone());
+        running.spawn(async move {
+            let accepted = timeout(REQUEST_WAIT, deliver(&origin, message)).await;
+            if let Err(failure) = accepted.unwrap_or_else(|_| Err(slow())) {
+                exchange.fail(id, failure);
+            }
+        });
+    }
+    let finish = async { while running.join_next().await.is_some() {} };
+    let _ = timeout(NOTE_WAIT, finish).await;
+    exchange.end("the gateway closed the connection");
+}
+
+fn slow() -> Failure {
+    Failure::new(Kind::Timeout, "the server did not accept the message in time").after_send()
+}
+
+/// Posts one message; any 2xx is an acceptance.
+async fn deliver(origin: &Origin, message: http::Request<http_body_util::Full<Bytes>>) -> Result<(), Failure> {
+    let response = origin.send(message).await.map_err(|error| unsent(&error))?;
+    let status = response.status();
+    // Read to its end so that the connection can be used again.
+    let read = response.into_body().collect_limited(MAX_ACCEPTANCE).await;
+    if status.is_success() {
+        if let Err(error) = read {
+            tracing::debug!(%error, "an acceptance was not read to its end");
+        }
+        return Ok(());
+    }
+    Err(refusal(status))
+}

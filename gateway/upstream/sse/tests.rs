@@ -1,0 +1,294 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+use lockgate_egress::{Config, Connector, Origin, Policy};
+use lockgate_protocol::jsonrpc::{Request, Response};
+use lockgate_protocol::write;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use url::Url;
+
+use super::connect;
+use crate::call::{BoxFuture, Conversation};
+use crate::duplex::{Bounds, Duplex};
+use crate::failure::{Failure, Kind};
+use crate::link::Inbox;
+
+const SOON: Duration = Duration::from_secs(5);
+const BOUNDS: Bounds = Bounds { message_bytes: 2000, depth: 16, outgoing: 4 };
+
+struct Recorder(mpsc::UnboundedSender<String>);
+
+impl Inbox for Recorder {
+    fn notification(&self, note: Request, _running: Option<Arc<dyn Conversation>>) {
+        self.0.send(format!("note {}", note.method_name())).ok();
+    }
+
+    fn question(&self, question: Request, _running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+        Box::pin(async move { write::result(question.id(), b"{}").into() })
+    }
+
+    fn closed(&self, words: String) {
+        self.0.send(format!("closed {words}")).ok();
+    }
+}
+
+/// One request that the server got, and the way to answer it.
+struct Arrived {
+    line: String,
+    headers: String,
+    body: String,
+    reply: OwnedWriteHalf,
+}
+
+impl Arrived {
+    async fn reply(&mut self, text: &str) {
+        self.reply.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn accept(mut self) {
+        self.reply("HTTP/1.1 202 Accepted\r\ncontent-length: 8\r\nconnection: close\r\n\r\nAccepted").await;
+    }
+}
+
+/// A server whose every request is answered by the test.
+struct Server {
+    url: Url,
+    arrived: mpsc::UnboundedReceiver<Arrived>,
+}
+
+impl Server {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/base/sse?key=1", listener.local_addr().unwrap()).parse().unwrap();
+        let (sender, arrived) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(serve(socket, sender.clone()));
+            }
+        });
+        Self { url, arrived }
+    }
+
+    async fn next(&mut self) -> Arrived {
+        timeout(SOON, self.arrived.recv()).await.expect("no request arrived").unwrap()
+    }
+
+    fn connect(&self) -> (JoinHandle<Result<Arc<Duplex>, Failure>>, mpsc::UnboundedReceiver<String>) {
+        let config =
+            Config { ca_file: None, connect_timeout: SOON, idle_connections: 4, idle_timeout: Duration::from_secs(60) };
+        let connector = Arc::new(Connector::new(&config).unwrap());
+        let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();
+        let (url, (log, seen)) = (self.url.clone(), mpsc::unbounded_channel());
+        let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer x"))]);
+        let connecting =
+            tokio::spawn(async move { connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log))).await });
+        (connecting, seen)
+    }
+
+    /// What connecting gives when the server answers the GET with `text`.
+    async fn refuses(&mut self, text: &str) -> Failure {
+        let (connecting, _seen) = self.connect();
+        let mut get = self.next().await;
+        get.reply(text).await;
+        drop(get);
+        timeout(SOON, connecting).await.unwrap().unwrap().err().expect("it connected")
+    }
+
+    /// A connection and its stream.
+    async fn open(&mut self) -> (Arc<Duplex>, Arrived, mpsc::UnboundedReceiver<String>) {
+        let (connecting, seen) = self.connect();
+        let mut get = self.next().await;
+        get.reply(&format!("{STREAM}: hello\n\nevent: endpoint\ndata: messages?session=7\n\n")).await;
+        (timeout(SOON, connecting).await.unwrap().unwrap().unwrap(), get, seen)
+    }
+}
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nconnection: close\r\n\r\n";
+
+async fn serve(socket: TcpStream, sender: mpsc::UnboundedSender<Arrived>) {
+    let (reader, writer) = socket.into_split();
+    let mut reader = BufReader::new(reader);
+    let (mut line, mut headers) = (String::new(), String::new());
+    if reader.read_line(&mut line).await.unwrap_or(0) == 0 {
+        return;
+    }
+    loop {
+        let from = headers.len();
+        if reader.read_line(&mut headers).await.unwrap_or(0) == 0 || headers[from..].trim().is_empty() {
+            break;
+        }
+    }
+    headers.make_ascii_lowercase();
+    let length = headers.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+    let mut body = vec![0; length.map_or(0, |length| length.trim().parse().unwrap())];
+    reader.read_exact(&mut body).await.unwrap();
+    let body = String::from_utf8(body).unwrap();
+    sender.send(Arrived { line: line.trim_end().to_owned(), headers, body, reply: writer }).ok();
+    // Holds the reading half until the client is done.
+    let _ = reader.read(&mut [0; 1]).await;
+}
+
+fn request(id: u64) -> Bytes {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#).into()
+}
+
+fn ask(duplex: &Arc<Duplex>, id: u64) -> JoinHandle<Result<Response, Failure>> {
+    let duplex = duplex.clone();
+    tokio::spawn(async move { duplex.request(id, request(id), None, true).await })
+}
+
+async fn result(call: JoinHandle<Result<Response, Failure>>) -> Result<Response, Failure> {
+    timeout(SOON, call).await.expect("no answer").unwrap()
+}
+
+#[tokio::test]
+async fn messages_are_posted_to_the_endpoint_and_answers_come_on_the_stream() {
+    let mut server = Server::start().await;
+    let (duplex, mut stream, mut seen) = server.open().await;
+    assert_eq!(stream.line, "GET /base/sse?key=1 HTTP/1.1");
+    assert!(stream.headers.contains("accept: text/event-stream") && stream.headers.contains("authorization: bearer x"));
+
+    let (one, two) = (ask(&duplex, 1), ask(&duplex, 2));
+    for _ in 0..2 {
+        let post = server.next().await;
+        assert_eq!(post.line, "POST /base/messages?session=7 HTTP/1.1");
+        assert!(post.headers.contains("content-type: application/json"));
+        assert!(post.headers.contains("authorization: bearer x"));
+        assert!(post.body.contains("tools/call"));
+        post.accept().await;
+    }
+    stream
+        .reply("event: ping\ndata: 1\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":2,\"result\":{}}\n\n")
+        .await;
+    assert_eq!(result(two).await.unwrap().number(), Some(2));
+    stream.reply("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n").await;
+    assert_eq!(result(one).await.unwrap().number(), Some(1));
+
+    stream.reply("data: nonsense\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n\n").await;
+    let post = server.next().await;
+    assert_eq!(post.body, r#"{"jsonrpc":"2.0","id":"p","result":{}}"#);
+    post.accept().await;
+    stream.reply("data: {\"jsonrpc\":\"2.0\",\"method\":\"some/note\"}\n\n").await;
+    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "note some/note");
+}
+
+#[tokio::test]
+async fn a_lost_stream_fails_what_waits() {
+    let mut server = Server::start().await;
+    let (duplex, stream, mut seen) = server.open().await;
+    let call = ask(&duplex, 1);
+    server.next().await.accept().await;
+    drop(stream);
+    let failure = result(call).await.unwrap_err();
+    assert_eq!((failure.kind, failure.sent), (Kind::Lost, true));
+    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "closed the server ended its event stream");
+    assert!(!duplex.is_open());
+}
+
+#[tokio::test]
+async fn a_refused_post_fails_its_call_alone() {
+    let mut server = Server::start().await;
+    let (duplex, mut stream, _seen) = server.open().await;
+    let other = ask(&duplex, 1);
+    server.next().await.accept().await;
+    for (status, kind, sent) in [
+        ("401 Unauthorized", Kind::NeedsAuth, false),
+        ("404 Not Found", Kind::SessionLost, false),
+        ("500 Oops", Kind::Garbage, true),
+    ] {
+        let call = ask(&duplex, 2);
+        let mut post = server.next().await;
+        post.reply(&format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")).await;
+        let failure = result(call).await.unwrap_err();
+        assert_eq!((failure.kind, failure.sent), (kind, sent), "{status}");
+    }
+    stream.reply("data: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n").await;
+    assert!(result(other).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_cancelled_by_a_post() {
+    let mut server = Server::start().await;
+    let (duplex, _stream, _seen) = server.open().await;
+    let call = ask(&duplex, 5);
+    server.next().await.accept().await;
+    call.abort();
+    let post = server.next().await;
+    assert!(post.body.contains(r#""method":"notifications/cancelled","params":{"requestId":5"#), "{}", post.body);
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_ends_the_stream_and_tells_the_only_caller() {
+    let mut server = Server::start().await;
+    let (duplex, mut stream, mut seen) = server.open().await;
+    let call = ask(&duplex, 1);
+    server.next().await.accept().await;
+    stream.reply(&format!("data: {}", "x".repeat(3000))).await;
+    assert_eq!(result(call).await.unwrap_err().kind, Kind::TooLarge);
+    assert_eq!(
+        timeout(SOON, seen.recv()).await.unwrap().unwrap(),
+        "closed the server sent an event larger than allowed"
+    );
+}
+
+#[tokio::test]
+async fn closing_posts_what_waits_and_ends_the_stream() {
+    let mut server = Server::start().await;
+    let (duplex, stream, mut seen) = server.open().await;
+    duplex.notify(Bytes::from_static(b"{\"last\":1}")).unwrap();
+    duplex.close();
+    let post = server.next().await;
+    assert_eq!(post.body, "{\"last\":1}");
+    post.accept().await;
+    assert_eq!(timeout(SOON, seen.recv()).await.unwrap().unwrap(), "closed the gateway closed the connection");
+    drop(stream);
+}
+
+#[tokio::test]
+async fn an_endpoint_elsewhere_is_refused() {
+    let mut server = Server::start().await;
+    let port = server.url.port().unwrap();
+    for (place, allowed) in [
+        ("http://127.0.0.1:1/messages".to_owned(), false),
+        (format!("https://127.0.0.1:{port}/messages"), false),
+        (format!("http://localhost:{port}/messages"), false),
+        ("//evil.example/messages".to_owned(), false),
+        ("file:///etc/passwd".to_owned(), false),
+        (format!("http://user@127.0.0.1:{port}/messages"), false),
+        (" ".to_owned(), false),
+        (format!("http://127.0.0.1:{port}/messages"), true),
+        ("/messages#fragment".to_owned(), true),
+    ] {
+        let (connecting, _seen) = server.connect();
+        let mut get = server.next().await;
+        get.reply(&format!("{STREAM}event: endpoint\ndata: {place}\n\n")).await;
+        let connected = timeout(SOON, connecting).await.unwrap().unwrap();
+        assert_eq!(connected.is_ok(), allowed, "{place}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_such_a_server_is_told_apart() {
+    let mut server = Server::start().await;
+    let short = "content-length: 0\r\nconnection: close\r\n\r\n";
+    for (reply, kind) in [
+        (format!("HTTP/1.1 401 Unauthorized\r\n{short}"), Kind::NeedsAuth),
+        (format!("HTTP/1.1 404 Not Found\r\n{short}"), Kind::SessionLost),
+        (format!("HTTP/1.1 405 Method Not Allowed\r\n{short}"), Kind::Garbage),
+        (format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\n{short}"), Kind::Garbage),
+        (format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{short}"), Kind::Garbage),
+        (STREAM.to_owned(), Kind::Lost),
+        (format!("{STREAM}data: {{}}\n\n"), Kind::Garbage),
+        (format!("{STREAM}event: endpoint\ndata: {}\n\n", "x".repeat(5000)), Kind::Lost),
+    ] {
+        let failure = server.refuses(&reply).await;
+        assert_eq!(failure.kind, kind, "{reply}: {failure}");
+    }
+}
