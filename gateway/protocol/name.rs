@@ -1,0 +1,255 @@
+//! Names across servers: what a tool or prompt of one server is called in the merged list, and other spellings we understand.
+//!
+//! Names are made, never taken apart: the caller keeps a table from exposed name to server and own name, and looks calls up in it.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{self, SHA256};
+
+/// A server's name as the operator gave it: `^[a-z0-9-]{1,64}$`. Cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slug(Arc<str>);
+
+/// Longest slug in bytes.
+pub const MAX_SLUG: usize = 64;
+
+/// A text that is no slug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a slug is 1 to {MAX_SLUG} of a-z, 0-9 and -")]
+pub struct BadSlug;
+
+impl Slug {
+    /// # Errors
+    /// [`BadSlug`].
+    pub fn new(text: &str) -> Result<Self, BadSlug> {
+        if Self::is_valid(text) { Ok(Self(text.into())) } else { Err(BadSlug) }
+    }
+
+    /// Whether `text` could be a slug.
+    #[must_use]
+    pub fn is_valid(text: &str) -> bool {
+        (1..=MAX_SLUG).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for Slug {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Slug {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Slug {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Slug {
+    type Err = BadSlug;
+    fn from_str(text: &str) -> Result<Self, BadSlug> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<&str> for Slug {
+    type Error = BadSlug;
+    fn try_from(text: &str) -> Result<Self, BadSlug> {
+        Self::new(text)
+    }
+}
+
+/// What stands between slug and own name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Separator {
+    #[default]
+    DoubleUnderscore,
+    Underscore,
+    Hyphen,
+    Dot,
+    /// Outside the characters that the specification recommends for names; some clients refuse it.
+    Slash,
+}
+
+/// A text that is no separator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a separator is one of __ _ - . /")]
+pub struct BadSeparator;
+
+impl Separator {
+    pub const ALL: [Self; 5] = [Self::DoubleUnderscore, Self::Underscore, Self::Hyphen, Self::Dot, Self::Slash];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DoubleUnderscore => "__",
+            Self::Underscore => "_",
+            Self::Hyphen => "-",
+            Self::Dot => ".",
+            Self::Slash => "/",
+        }
+    }
+}
+
+impl fmt::Display for Separator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Separator {
+    type Err = BadSeparator;
+    fn from_str(text: &str) -> Result<Self, BadSeparator> {
+        Self::ALL.into_iter().find(|s| s.as_str() == text).ok_or(BadSeparator)
+    }
+}
+
+/// Shortest limit on exposed names: it leaves room for the longest hash suffix.
+pub const MIN_LENGTH: usize = 40;
+/// Longest limit on exposed names: what the specification recommends.
+pub const MAX_LENGTH: usize = 128;
+/// The limit unless configured: what model providers accept.
+pub const DEFAULT_LENGTH: usize = 64;
+
+/// Hash suffixes in hex digits, taken in order until names differ.
+const SUFFIXES: [usize; 3] = [8, 16, 32];
+
+/// How exposed names are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Naming {
+    pub separator: Separator,
+    /// Longest exposed name in bytes. Taken as within [`MIN_LENGTH`]`..=`[`MAX_LENGTH`]; configuration should refuse others.
+    pub max_length: usize,
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        Self { separator: Separator::default(), max_length: DEFAULT_LENGTH }
+    }
+}
+
+/// One distinct (slug, own name) on its way to a name. `step` counts how far into [`SUFFIXES`] it went; 0 is none.
+struct Candidate {
+    hash: [u8; 32],
+    plain: String,
+    step: usize,
+}
+
+impl Naming {
+    /// One exposed name for each entry, in the order of the entries.
+    ///
+    /// The name is slug, separator, own name, with `_` for each character outside `A–Z a–z 0–9 _ . -` (and `/` when that is
+    /// the separator). Names that are too long, or equal to another ignoring case, end in `_` and hex of the SHA-256 of
+    /// `slug NUL own`; of names that collide *all* get one, so that a new server never takes over an old name. A name
+    /// depends on the set of entries only, not on their order. Different entries get different names; the same entry twice
+    /// gets the same name twice.
+    pub fn expose<'a>(&self, entries: impl IntoIterator<Item = (&'a Slug, &'a str)>) -> Vec<String> {
+        let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut distinct: Vec<Candidate> = Vec::new();
+        let mut order = Vec::new();
+        for (slug, own) in entries {
+            let index = *known.entry((slug.as_str(), own)).or_insert_with(|| {
+                distinct.push(self.candidate(slug, own));
+                distinct.len() - 1
+            });
+            order.push(index);
+        }
+        let names = self.settle(&mut distinct);
+        order.into_iter().filter_map(|index| names.get(index).cloned()).collect()
+    }
+
+    /// Other spellings of a name that a caller may mean: slug and own name as they are, joined by `/`, `__` and the configured
+    /// separator. The caller offers them only where they mean one thing and no exposed name.
+    pub fn aliases<'a>(&self, slug: &'a Slug, own: &'a str) -> impl Iterator<Item = String> + use<'a> {
+        let configured = self.separator;
+        let usual = [Separator::Slash, Separator::DoubleUnderscore];
+        let extra = Some(configured).filter(|separator| !usual.contains(separator));
+        usual.into_iter().chain(extra).map(move |separator| [slug, separator.as_str(), own].concat())
+    }
+
+    fn limit(&self) -> usize {
+        self.max_length.clamp(MIN_LENGTH, MAX_LENGTH)
+    }
+
+    fn candidate(&self, slug: &Slug, own: &str) -> Candidate {
+        let keep = |c: char| {
+            c.is_ascii_alphanumeric()
+                || matches!(c, '_' | '.' | '-')
+                || (c == '/' && self.separator == Separator::Slash)
+        };
+        // A character more than the limit is enough to see that the name is too long.
+        let sanitized = own.chars().take(self.limit() + 1).map(|c| if keep(c) { c } else { '_' });
+        let mut plain = [slug, self.separator.as_str()].concat();
+        plain.extend(sanitized);
+        let mut context = digest::Context::new(&SHA256);
+        context.update(slug.as_bytes());
+        context.update(&[0]);
+        context.update(own.as_bytes());
+        let mut hash = [0; 32];
+        for (to, from) in hash.iter_mut().zip(context.finish().as_ref()) {
+            *to = *from;
+        }
+        let step = usize::from(plain.len() > self.limit());
+        Candidate { hash, plain, step }
+    }
+
+    /// Lengthens suffixes until no two names are equal ignoring case. Whoever claims a name that another ever claimed goes one
+    /// step further, and so does the other: claims only grow, so the outcome does not depend on order, and each candidate
+    /// claims at most four names, so the work is linear however names were chosen.
+    fn settle(&self, candidates: &mut [Candidate]) -> Vec<String> {
+        let mut claims: HashMap<String, (usize, usize)> = HashMap::with_capacity(candidates.len());
+        let mut waiting: Vec<usize> = (0..candidates.len()).collect();
+        while let Some(index) = waiting.pop() {
+            let Some(candidate) = candidates.get(index) else { continue };
+            let claim = self.render(candidate).to_ascii_lowercase();
+            let &mut (other, step) = claims.entry(claim).or_insert((index, candidate.step));
+            if other == index {
+                continue;
+            }
+            for (loser, at) in [(index, candidate.step), (other, step)] {
+                if let Some(candidate) = candidates.get_mut(loser).filter(|c| c.step == at && at < SUFFIXES.len()) {
+                    candidate.step += 1;
+                    waiting.push(loser);
+                }
+            }
+        }
+        candidates.iter().map(|c| self.render(c).into_owned()).collect()
+    }
+
+    fn render<'a>(&self, candidate: &'a Candidate) -> Cow<'a, str> {
+        let Some(digits) = candidate.step.checked_sub(1).and_then(|step| SUFFIXES.get(step)) else {
+            return Cow::Borrowed(&candidate.plain);
+        };
+        let kept = self.limit().saturating_sub(digits + 1).min(candidate.plain.len());
+        let mut name = candidate.plain.get(..kept).unwrap_or_default().to_owned();
+        name.push('_');
+        let nibbles = candidate.hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        name.extend(nibbles.take(*digits).filter_map(|n| char::from_digit(u32::from(n), 16)));
+        Cow::Owned(name)
+    }
+}
+
+#[cfg(test)]
+mod tests;
