@@ -1,0 +1,142 @@
+//! Resource URIs across servers: an exposed URI names its server, and gives back the server's own URI byte for byte.
+//!
+//! | own | exposed |
+//! |---|---|
+//! | `https://…`, `http://…` | the same: clients fetch these themselves |
+//! | `ui://rest` | `ui://slug+rest`: hosts look for the scheme |
+//! | any other `scheme:rest` | `slug+scheme:rest`; a slug that a scheme cannot start with, or that starts with `x-`, gets `x-` before it |
+//! | anything without a scheme | `slug+:text` |
+//!
+//! Templates (RFC 6570) are rewritten the same way. It refuses to interpret, decode or normalise what it rewrites.
+
+use std::borrow::Cow;
+
+use crate::name::Slug;
+
+/// Longest URI in bytes that [`validate`] should be asked for.
+pub const MAX_URI: usize = 8 * 1024;
+
+const UI: &str = "ui";
+const ESCAPE: &str = "x-";
+
+/// The URI under which clients see `uri` of the server `slug`, which must be a valid [`Slug`].
+#[must_use]
+pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
+    let (scheme, rest) = split(uri).unwrap_or_default();
+    if is_web(scheme, rest) {
+        return Cow::Borrowed(uri);
+    }
+    if let Some(host) = rest.strip_prefix("//").filter(|_| scheme.eq_ignore_ascii_case(UI)) {
+        return Cow::Owned([scheme, "://", slug, "+", host].concat());
+    }
+    let starts_scheme = slug.starts_with(|c: char| c.is_ascii_lowercase()) && !slug.starts_with(ESCAPE);
+    let escape = if starts_scheme { "" } else { ESCAPE };
+    let mark = if scheme.is_empty() { "+:" } else { "+" };
+    Cow::Owned([escape, slug, mark, uri].concat())
+}
+
+/// The inverse of [`expose`] for the forms that it rewrites: the slug (valid, though perhaps of no server) and the server's
+/// own URI. `None` for web URIs and for whatever `expose` never gives.
+#[must_use]
+pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
+    let (scheme, rest) = split(exposed)?;
+    if scheme.eq_ignore_ascii_case(UI) {
+        let (slug, host) = rest.strip_prefix("//")?.split_once('+')?;
+        return Slug::is_valid(slug).then(|| (slug, Cow::Owned([scheme, "://", host].concat())));
+    }
+    let (marked, _) = scheme.split_once('+')?;
+    let slug = marked.strip_prefix(ESCAPE).unwrap_or(marked);
+    let uri = exposed.get(marked.len() + 1..)?;
+    let uri = uri.strip_prefix(':').unwrap_or(uri);
+    // What `expose` would write otherwise is not its work, and two spellings of one resource would mean two policies.
+    (Slug::is_valid(slug) && expose(slug, uri) == exposed).then_some((slug, Cow::Borrowed(uri)))
+}
+
+/// Scheme and what follows its colon.
+fn split(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal)).then_some((scheme, rest))
+}
+
+fn is_web(scheme: &str, rest: &str) -> bool {
+    (scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")) && rest.starts_with("//")
+}
+
+/// Why a URI is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUri {
+    #[error("the URI is empty")]
+    Empty,
+    #[error("the URI is too long")]
+    TooLong,
+    #[error("the URI has a control character or white space")]
+    Character,
+    #[error("the URI has a dot segment")]
+    DotSegment,
+    #[error("the URI has an encoded NUL")]
+    Nul,
+}
+
+/// Checks a concrete URI (own or exposed) before it is routed.
+///
+/// Everywhere: 1 to `max_len` bytes, no control characters, no white space. Except in web URIs, whose clients and servers
+/// normalise them: no segment between `/`, `\`, `?` and `#` that is `.` or `..`, and no NUL, also not percent-encoded up to
+/// three times; servers map such URIs to files.
+///
+/// # Errors
+/// The first [`BadUri`] found.
+pub fn validate(uri: &str, max_len: usize) -> Result<(), BadUri> {
+    if uri.is_empty() {
+        return Err(BadUri::Empty);
+    }
+    if uri.len() > max_len {
+        return Err(BadUri::TooLong);
+    }
+    if uri.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(BadUri::Character);
+    }
+    let (scheme, rest) = split(uri).unwrap_or(("", uri));
+    if is_web(scheme, rest) {
+        return Ok(());
+    }
+    let mut text = Cow::Borrowed(rest.as_bytes());
+    for _ in 0..3 {
+        check_segments(&text)?;
+        match decode(&text) {
+            Some(decoded) => text = Cow::Owned(decoded),
+            None => return Ok(()),
+        }
+    }
+    check_segments(&text)
+}
+
+fn check_segments(text: &[u8]) -> Result<(), BadUri> {
+    if memchr::memchr(0, text).is_some() {
+        return Err(BadUri::Nul);
+    }
+    // `slug+:../x` and `ui://slug+../x` hide a first segment behind their marks.
+    let ends = |b: &u8| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':');
+    if text.split(ends).any(|segment| matches!(segment, b"." | b"..")) { Err(BadUri::DotSegment) } else { Ok(()) }
+}
+
+/// Percent-decodes once; `None` when there is nothing to decode.
+fn decode(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut from = 0;
+    for at in memchr::memchr_iter(b'%', text) {
+        let digit = |offset: usize| text.get(at + offset).and_then(|b| char::from(*b).to_digit(16));
+        if let (Some(high), Some(low)) = (digit(1), digit(2)) {
+            out.extend_from_slice(text.get(from..at)?);
+            out.push(u8::try_from(high * 16 + low).ok()?);
+            from = at + 3;
+        }
+    }
+    (from > 0).then(|| {
+        out.extend_from_slice(text.get(from..).unwrap_or_default());
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests;
