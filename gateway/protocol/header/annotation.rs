@@ -1,0 +1,228 @@
+//! Where `x-mcp-header` annotations stand in the JSON text of an input schema, found in one pass without a tree.
+//!
+//! It refuses nothing: it says what it found, and whether calls can have a value there.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::{MAX_DEPTH, MAX_HEADERS};
+
+/// The annotation's member name.
+pub(super) const MEMBER: &str = "x-mcp-header";
+
+/// How a schema was reached from the root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Root,
+    /// By `properties` alone, so calls have a value for it at its path.
+    Property,
+    Elsewhere,
+}
+
+pub(super) struct Found {
+    pub path: Vec<String>,
+    pub name: Range<usize>,
+    pub kinds: Vec<Range<usize>>,
+    pub reachable: bool,
+}
+
+/// One pass over a schema: where annotations are, and what to cut to be rid of them. Properties that happen to be called
+/// `x-mcp-header`, and plain data such as defaults and examples, are not annotations.
+pub(super) struct Walk<'t> {
+    reader: Reader<'t>,
+    path: Vec<String>,
+    pub found: Vec<Found>,
+    /// Ascending and disjoint.
+    pub cuts: Vec<Range<usize>>,
+    pub too_deep: bool,
+}
+
+impl<'t> Walk<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Self { reader: Reader::new(text), path: Vec::new(), found: Vec::new(), cuts: Vec::new(), too_deep: false }
+    }
+
+    pub fn schema(&mut self, depth: usize, reach: Reach) {
+        match self.reader.peek() {
+            Some(b'{' | b'[') if depth > MAX_DEPTH => {
+                self.too_deep = true;
+                self.reader.skip();
+            }
+            Some(b'{') => self.object(depth, reach),
+            Some(b'[') => {
+                self.reader.open();
+                while self.reader.element() {
+                    self.schema(depth + 1, Reach::Elsewhere);
+                }
+            }
+            _ => {
+                self.reader.skip();
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize, reach: Reach) {
+        let (mut names, mut kinds) = (Vec::new(), Vec::new());
+        let mut kept_before = false;
+        self.reader.open();
+        let mut end = self.reader.at;
+        while let Some(member) = self.reader.member() {
+            match &*member.key {
+                MEMBER => {
+                    names.push(self.reader.span());
+                    let value_end = self.reader.at;
+                    let cut = if kept_before { end..value_end } else { member.start..self.reader.after_comma() };
+                    self.cuts.push(cut);
+                }
+                "type" => kinds.push(self.reader.span()),
+                "properties" if reach != Reach::Elsewhere => self.named(depth + 1, Reach::Property),
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
+                | "dependentRequired" | "dependencies" => self.named(depth + 1, Reach::Elsewhere),
+                "const" | "default" | "enum" | "example" | "examples" => {
+                    self.reader.skip();
+                }
+                _ => self.schema(depth + 1, Reach::Elsewhere),
+            }
+            kept_before |= member.key != MEMBER;
+            end = self.reader.at;
+        }
+        for name in names {
+            if self.found.len() <= MAX_HEADERS {
+                let reachable = reach == Reach::Property;
+                self.found.push(Found { path: self.path.clone(), name, kinds: kinds.clone(), reachable });
+            }
+        }
+    }
+
+    /// An object from names to schemas.
+    fn named(&mut self, depth: usize, reach: Reach) {
+        if self.reader.peek() != Some(b'{') {
+            return self.schema(depth, Reach::Elsewhere);
+        }
+        self.reader.open();
+        while let Some(member) = self.reader.member() {
+            self.path.push(member.key.into_owned());
+            self.schema(depth + 1, reach);
+            self.path.pop();
+        }
+    }
+}
+
+/// Steps through text that was checked to be JSON. On other text it stops early and means nothing.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+pub(super) struct Member<'t> {
+    pub key: Cow<'t, str>,
+    start: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// The next byte that is not white space, without taking it.
+    pub fn peek(&mut self) -> Option<u8> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        self.at += rest.iter().position(|b| !matches!(b, b' ' | b'\n' | b'\r' | b'\t'))?;
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Enters an object or array.
+    pub fn open(&mut self) {
+        self.peek();
+        self.at += 1;
+    }
+
+    /// The key of the next member, up to its value; `None` once the object has ended.
+    pub fn member(&mut self) -> Option<Member<'t>> {
+        if !self.element() {
+            return None;
+        }
+        self.peek()?;
+        let start = self.at;
+        self.string();
+        let raw = self.text.get(start..self.at)?;
+        let plain = raw.get(1..raw.len().checked_sub(1)?).filter(|key| !key.contains('\\'));
+        let key = match plain {
+            Some(key) => Cow::Borrowed(key),
+            // A key of lone surrogates is no text and equals nothing that is asked for.
+            None => Cow::Owned(serde_json::from_str(raw).unwrap_or_else(|_| raw.to_owned())),
+        };
+        self.peek()?;
+        self.at += 1;
+        Some(Member { key, start })
+    }
+
+    /// Whether another element or member follows.
+    fn element(&mut self) -> bool {
+        match self.peek() {
+            Some(b',') => self.at += 1,
+            Some(b'}' | b']') => {
+                self.at += 1;
+                return false;
+            }
+            Some(_) => {}
+            None => return false,
+        }
+        true
+    }
+
+    /// Where what follows begins, past a comma if there is one.
+    fn after_comma(&self) -> usize {
+        let mut ahead = Reader { text: self.text, at: self.at };
+        if ahead.peek() != Some(b',') {
+            return self.at;
+        }
+        ahead.at += 1;
+        ahead.peek();
+        ahead.at
+    }
+
+    fn string(&mut self) {
+        self.at += 1;
+        while let Some(rest) = self.text.as_bytes().get(self.at..)
+            && let Some(stop) = memchr::memchr2(b'"', b'\\', rest)
+        {
+            let quote = rest.get(stop) == Some(&b'"');
+            self.at += stop + if quote { 1 } else { 2 };
+            if quote {
+                return;
+            }
+        }
+    }
+
+    /// Takes a whole value; gives its text.
+    pub fn skip(&mut self) -> &'t str {
+        let text = self.text;
+        text.get(self.span()).unwrap_or_default()
+    }
+
+    /// Takes a whole value, without recursion; gives where it stands.
+    fn span(&mut self) -> Range<usize> {
+        let mut depth = 0usize;
+        self.peek();
+        let start = self.at;
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'"' => self.string(),
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b',' | b':' => {}
+                _ => {
+                    let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+                    let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
+                    self.at += rest.iter().position(ends).unwrap_or(rest.len());
+                }
+            }
+            self.at += usize::from(matches!(byte, b'{' | b'[' | b'}' | b']' | b',' | b':'));
+            if depth == 0 {
+                break;
+            }
+        }
+        start..self.at
+    }
+}
