@@ -1,0 +1,290 @@
+//! Tokens that the gateway mints and later takes back: cursors, request states, task ids, session ids. Nobody else can read,
+//! change, move or lengthen them.
+//!
+//! A token is `lg1.<key id>.<base64url of nonce, ciphertext, tag>`, AES-256-GCM with a key of its own for each purpose. It
+//! refuses without saying why, except to the log. It keeps no state: single use is the caller's to enforce.
+
+use std::fmt;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::{hkdf, rand};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// Longest token in bytes.
+pub const MAX_TOKEN: usize = 64 * 1024;
+/// Shortest secret in bytes.
+pub const MIN_SECRET: usize = 32;
+/// Most secrets of one sealer.
+pub const MAX_KEYS: usize = 8;
+
+const VERSION: &str = "lg1";
+const SALT: &[u8] = b"lockgate sealed tokens";
+const EXPIRES_LEN: usize = size_of::<u64>();
+
+/// What a token is for. A token of one purpose does not open as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A place in a list.
+    Cursor,
+    /// The state of a question to the client (`requestState`).
+    RequestState,
+    /// A task id.
+    Task,
+    /// A legacy session id.
+    Session,
+    /// An event id for resuming a stream.
+    Event,
+    /// A link that a person follows in a browser.
+    Link,
+}
+
+impl Purpose {
+    const ALL: [Self; 6] = [Self::Cursor, Self::RequestState, Self::Task, Self::Session, Self::Event, Self::Link];
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Cursor => "cursor",
+            Self::RequestState => "request state",
+            Self::Task => "task",
+            Self::Session => "session",
+            Self::Event => "event",
+            Self::Link => "link",
+        }
+    }
+}
+
+/// Why a sealer cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSecret {
+    #[error("no secret")]
+    None,
+    #[error("a secret is shorter than {MIN_SECRET} bytes")]
+    Short,
+    #[error("more than {MAX_KEYS} secrets")]
+    TooMany,
+    #[error("the cryptographic library failed")]
+    Crypto,
+}
+
+/// Why a token cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealFailed {
+    #[error("the content is too long for a token")]
+    TooLong,
+    #[error("the cryptographic library failed")]
+    Crypto,
+}
+
+/// A token that does not open. All refusals read alike; [`Self::reason`] is for the log.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("invalid or expired token")]
+pub struct Refused(Reason);
+
+/// Why a token did not open. Never tell the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    TooLong,
+    /// Not of our form, or of a version that we do not know.
+    Malformed,
+    /// Sealed with a key that is not in the ring.
+    UnknownKey,
+    /// Altered, or sealed for another purpose, principal, endpoint or whatever else was bound.
+    Forged,
+    Expired,
+}
+
+impl Reason {
+    /// One word for a log field or a metric label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Malformed => "malformed",
+            Self::UnknownKey => "unknown_key",
+            Self::Forged => "forged",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+impl Refused {
+    /// For the log alone.
+    #[must_use]
+    pub const fn reason(self) -> Reason {
+        self.0
+    }
+}
+
+impl fmt::Debug for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refused")
+    }
+}
+
+/// Seals and opens tokens. Safe to share between threads; replicas that share secrets open each other's tokens.
+pub struct Sealer {
+    newest: Key,
+    older: Vec<Key>,
+}
+
+struct Key {
+    id: String,
+    by_purpose: [RandomizedNonceKey; Purpose::ALL.len()],
+}
+
+impl Sealer {
+    /// A sealer with one secret.
+    ///
+    /// # Errors
+    /// [`BadSecret`].
+    pub fn new(secret: &[u8]) -> Result<Self, BadSecret> {
+        Self::with_ring([secret])
+    }
+
+    /// A sealer with a secret that dies with it.
+    ///
+    /// # Errors
+    /// [`BadSecret::Crypto`], when the system has no randomness.
+    pub fn random() -> Result<Self, BadSecret> {
+        let mut secret = [0; MIN_SECRET];
+        rand::fill(&mut secret).map_err(|_| BadSecret::Crypto)?;
+        Self::new(&secret)
+    }
+
+    /// A sealer with several secrets, the newest first: it seals, all open.
+    ///
+    /// # Errors
+    /// [`BadSecret`].
+    pub fn with_ring<S: AsRef<[u8]>>(secrets: impl IntoIterator<Item = S>) -> Result<Self, BadSecret> {
+        let mut keys = Vec::new();
+        for secret in secrets {
+            if keys.len() >= MAX_KEYS {
+                return Err(BadSecret::TooMany);
+            }
+            if secret.as_ref().len() < MIN_SECRET {
+                return Err(BadSecret::Short);
+            }
+            keys.push(Key::derive(secret.as_ref()).map_err(|_| BadSecret::Crypto)?);
+        }
+        let mut keys = keys.into_iter();
+        let newest = keys.next().ok_or(BadSecret::None)?;
+        Ok(Self { newest, older: keys.collect() })
+    }
+
+    /// Seals `plain` until `expires` (Unix seconds). It opens only with the same `bind`, part for part: principal, endpoint,
+    /// method and whatever else it must not be carried across.
+    ///
+    /// # Errors
+    /// [`SealFailed`].
+    pub fn seal(&self, purpose: Purpose, bind: &[&[u8]], expires: u64, plain: &[u8]) -> Result<String, SealFailed> {
+        let key = &self.newest;
+        let secret = key.of(purpose);
+        let tag = secret.algorithm().tag_len();
+        let sealed_len = NONCE_LEN + EXPIRES_LEN + plain.len() + tag;
+        let head = VERSION.len() + key.id.len() + 2;
+        if plain.len() > MAX_TOKEN || head + base64_len(sealed_len) > MAX_TOKEN {
+            return Err(SealFailed::TooLong);
+        }
+        let mut sealed = Vec::with_capacity(sealed_len);
+        sealed.extend_from_slice(&[0; NONCE_LEN]);
+        sealed.extend_from_slice(&expires.to_be_bytes());
+        sealed.extend_from_slice(plain);
+        let (place, content) = sealed.split_at_mut(NONCE_LEN);
+        let (nonce, tag) = secret
+            .seal_in_place_separate_tag(Aad::from(associated(key, purpose, bind)), content)
+            .map_err(|_| SealFailed::Crypto)?;
+        place.copy_from_slice(nonce.as_ref());
+        sealed.extend_from_slice(tag.as_ref());
+        let mut token = String::with_capacity(head + base64_len(sealed_len));
+        token.extend([VERSION, ".", &key.id, "."]);
+        URL_SAFE_NO_PAD.encode_string(&sealed, &mut token);
+        Ok(token)
+    }
+
+    /// Opens a token that was sealed for this purpose with this `bind` and expires after `now` (Unix seconds).
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn open(&self, purpose: Purpose, bind: &[&[u8]], now: u64, token: &str) -> Result<Vec<u8>, Refused> {
+        if token.len() > MAX_TOKEN {
+            return Err(Refused(Reason::TooLong));
+        }
+        let (key_id, sealed) = split(token).ok_or(Refused(Reason::Malformed))?;
+        let mut ring = std::iter::once(&self.newest).chain(&self.older);
+        let key = ring.find(|key| key.id == key_id).ok_or(Refused(Reason::UnknownKey))?;
+        let mut sealed = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Refused(Reason::Malformed))?;
+        let (nonce, content) = sealed.split_at_mut_checked(NONCE_LEN).ok_or(Refused(Reason::Malformed))?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| Refused(Reason::Malformed))?;
+        let opened = key
+            .of(purpose)
+            .open_in_place(nonce, Aad::from(associated(key, purpose, bind)), content)
+            .map_err(|_| Refused(Reason::Forged))?;
+        let (expires, plain) = opened.split_first_chunk::<EXPIRES_LEN>().ok_or(Refused(Reason::Malformed))?;
+        if u64::from_be_bytes(*expires) <= now {
+            return Err(Refused(Reason::Expired));
+        }
+        Ok(plain.to_vec())
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<&str> = std::iter::once(&self.newest).chain(&self.older).map(|key| key.id.as_str()).collect();
+        f.debug_struct("Sealer").field("key_ids", &ids).finish_non_exhaustive()
+    }
+}
+
+impl Key {
+    fn derive(secret: &[u8]) -> Result<Self, Unspecified> {
+        let root = hkdf::Salt::new(hkdf::HKDF_SHA256, SALT).extract(secret);
+        let expand = |label: &str| {
+            let mut out = [0u8; 32];
+            root.expand(&[VERSION.as_bytes(), b"\0", label.as_bytes()], hkdf::HKDF_SHA256)?.fill(&mut out)?;
+            Ok::<_, Unspecified>(out)
+        };
+        // The id is of a label that no purpose has, so it tells nothing of any key.
+        let [a, b, c, d, ..] = expand("key id")?;
+        let key = |purpose: Purpose| RandomizedNonceKey::new(&AES_256_GCM, &expand(purpose.label())?);
+        let [cursor, state, task, session, event, link] = Purpose::ALL.map(key);
+        let by_purpose = [cursor?, state?, task?, session?, event?, link?];
+        Ok(Self { id: format!("{a:02x}{b:02x}{c:02x}{d:02x}"), by_purpose })
+    }
+
+    fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
+        let [cursor, state, task, session, event, link] = &self.by_purpose;
+        match purpose {
+            Purpose::Cursor => cursor,
+            Purpose::RequestState => state,
+            Purpose::Task => task,
+            Purpose::Session => session,
+            Purpose::Event => event,
+            Purpose::Link => link,
+        }
+    }
+}
+
+/// Everything that is authenticated beside the content. Each part carries its length, so that no two lists of parts read alike.
+fn associated(key: &Key, purpose: Purpose, bind: &[&[u8]]) -> Vec<u8> {
+    let own = [VERSION.as_bytes(), key.id.as_bytes(), purpose.label().as_bytes()];
+    let mut out = Vec::with_capacity(64 + bind.iter().map(|part| part.len() + 8).sum::<usize>());
+    for part in own.iter().chain(bind) {
+        out.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        out.extend_from_slice(part);
+    }
+    out
+}
+
+/// Key id and payload.
+fn split(token: &str) -> Option<(&str, &str)> {
+    token.strip_prefix(VERSION)?.strip_prefix('.')?.split_once('.')
+}
+
+/// Length of unpadded base64.
+const fn base64_len(bytes: usize) -> usize {
+    (bytes * 4).div_ceil(3)
+}
+
+#[cfg(test)]
+mod tests;
