@@ -165,7 +165,7 @@ fn writers_write_these_bytes() {
         (written(|out| encode(out, Some("a\nevent: x"), b"{}")), "data: {}\n\n"),
         (written(|out| encode(out, None, b"a\nb\r\nc\rd\n")), "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"),
         (written(|out| encode(out, None, b"")), "data: \n\n"),
-        (written(|out| comment(out)), ":\n\n"),
+        (written(comment), ":\n\n"),
         (written(|out| retry(out, None, Some("e0"))), "id: e0\ndata: \n\n"),
         (written(|out| retry(out, Some(1500), Some("e0"))), "retry: 1500\nid: e0\ndata: \n\n"),
         (written(|out| endpoint(out, "/m?s=1")), "event: endpoint\ndata: /m?s=1\n\n"),
@@ -212,7 +212,8 @@ fn reference(text: &[u8]) -> Vec<Event> {
             b"event" => event.event = Some(text),
             b"id" if !value.contains(&0) => (event.id = Some(text), said = true).0,
             b"retry" => {
-                if let Some(ms) = Some(&text).filter(|t| t.bytes().all(|b| b.is_ascii_digit())).and_then(|t| t.parse().ok())
+                if let Some(ms) =
+                    Some(&text).filter(|t| t.bytes().all(|b| b.is_ascii_digit())).and_then(|t| t.parse().ok())
                 {
                     (event.retry, said) = (Some(ms), true);
                 }
@@ -226,8 +227,23 @@ fn reference(text: &[u8]) -> Vec<Event> {
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         prop::sample::select(vec![
-            &b"data"[..], b"data:", b"data: ", b"id: ", b"event: ", b"retry: ", b":", b" ", b"\n", b"\r", b"\r\n", b"\n\n",
-            b"\xef\xbb\xbf", b"\0", b"1", b"message", b"\xff",
+            &b"data"[..],
+            b"data:",
+            b"data: ",
+            b"id: ",
+            b"event: ",
+            b"retry: ",
+            b":",
+            b" ",
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\n\n",
+            b"\xef\xbb\xbf",
+            b"\0",
+            b"1",
+            b"message",
+            b"\xff",
         ])
         .prop_map(<[u8]>::to_vec),
         prop::collection::vec(any::<u8>(), 0..4),
