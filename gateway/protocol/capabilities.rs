@@ -1,1 +1,139 @@
-//! x
+//! What clients and servers declare. Read once per handshake or cheaply per request; passed on only as far as the
+//! gateway carries it.
+
+use serde_json::{Map, Value, json};
+
+use crate::scan::{self, Keys, Scanner};
+
+/// The tasks extension (2026-07-28).
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// MCP Apps.
+pub const UI: &str = "io.modelcontextprotocol/ui";
+
+/// Capabilities that a server declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    pub tools: bool,
+    pub prompts: bool,
+    pub resources: bool,
+    /// `resources/subscribe`, or `resourceSubscriptions` of a listen.
+    pub subscribe: bool,
+    pub completions: bool,
+    pub logging: bool,
+    /// The experimental tasks of 2025-11-25.
+    pub legacy_tasks: bool,
+    /// The tasks extension.
+    pub tasks: bool,
+    /// Some list says `listChanged`.
+    pub list_changed: bool,
+}
+
+impl Offers {
+    /// Reads a `ServerCapabilities` object.
+    #[must_use]
+    pub fn of(capabilities: &Value) -> Self {
+        let has = |name: &str| capabilities.get(name).is_some_and(Value::is_object);
+        let flag = |name: &str, flag: &str| {
+            capabilities.get(name).and_then(|c| c.get(flag)).and_then(Value::as_bool).unwrap_or(false)
+        };
+        Self {
+            tools: has("tools"),
+            prompts: has("prompts"),
+            resources: has("resources"),
+            subscribe: flag("resources", "subscribe"),
+            completions: has("completions"),
+            logging: has("logging"),
+            legacy_tasks: has("tasks"),
+            tasks: capabilities.get("extensions").and_then(|e| e.get(TASKS)).is_some(),
+            list_changed: ["tools", "prompts", "resources"].iter().any(|list| flag(list, "listChanged")),
+        }
+    }
+
+    /// What either offers.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            tools: self.tools || other.tools,
+            prompts: self.prompts || other.prompts,
+            resources: self.resources || other.resources,
+            subscribe: self.subscribe || other.subscribe,
+            completions: self.completions || other.completions,
+            logging: self.logging || other.logging,
+            legacy_tasks: self.legacy_tasks || other.legacy_tasks,
+            tasks: self.tasks || other.tasks,
+            list_changed: self.list_changed || other.list_changed,
+        }
+    }
+
+    /// `ServerCapabilities` for a legacy client: a superset, because the answer stands for the whole session while
+    /// servers come and go. Every method that it promises answers, if only with an empty list.
+    #[must_use]
+    pub fn legacy_superset() -> Value {
+        json!({
+            "tools": {"listChanged": true},
+            "prompts": {"listChanged": true},
+            "resources": {"listChanged": true, "subscribe": true},
+            "completions": {},
+            "logging": {}
+        })
+    }
+
+    /// `ServerCapabilities` for a modern client: what works now.
+    #[must_use]
+    pub fn modern(self) -> Value {
+        let mut all = Map::new();
+        let mut add = |on: bool, name: &str, value: Value| {
+            if on {
+                all.insert(name.to_owned(), value);
+            }
+        };
+        add(self.tools, "tools", json!({"listChanged": true}));
+        add(self.prompts, "prompts", json!({"listChanged": true}));
+        add(self.resources, "resources", json!({"listChanged": true, "subscribe": self.subscribe}));
+        add(self.completions, "completions", json!({}));
+        add(self.logging, "logging", json!({}));
+        add(self.tasks, "extensions", json!({TASKS: {}}));
+        Value::Object(all)
+    }
+}
+
+/// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask the client.
+#[must_use]
+pub fn is_interactive(capabilities: &[u8]) -> bool {
+    declares(capabilities, &["elicitation"]) || declares(capabilities, &["sampling"]) || declares(capabilities, &["roots"])
+}
+
+/// Whether the JSON text of a capabilities object has a value other than `null` and `false` at `path`.
+#[must_use]
+pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
+    let mut at = capabilities;
+    for name in path {
+        let Ok(mut scanner) = Scanner::new(at, scan::MAX_DEPTH) else { return false };
+        let Ok((_, members)) = scanner.members(Keys::Distinct) else { return false };
+        match scan::find(&members, at, name) {
+            Some(span) => at = span.of(at),
+            None => return false,
+        }
+    }
+    !matches!(at, b"null" | b"false")
+}
+
+/// The parts of a client's capabilities that the gateway carries to a server of either era: elicitation, sampling,
+/// roots and the extensions in `extensions`. Everything else stays on the client's hop.
+#[must_use]
+pub fn carried(capabilities: &[u8], extensions: &[&str]) -> Value {
+    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(capabilities) else { return json!({}) };
+    all.retain(|name, _| matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions"));
+    if let Some(Value::Object(declared)) = all.get_mut("extensions") {
+        declared.retain(|name, _| extensions.contains(&name.as_str()));
+        if declared.is_empty() {
+            all.remove("extensions");
+        }
+    } else {
+        all.remove("extensions");
+    }
+    if let Some(Value::Object(roots)) = all.get_mut("roots") {
+        roots.clear();
+    }
+    Value::Object(all)
+}

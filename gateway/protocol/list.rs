@@ -1,1 +1,208 @@
-//! x
+//! List results: taking the items out of a server's page, and writing an item for a client of some revision.
+
+use bytes::Bytes;
+
+use crate::revision::Revision;
+use crate::scan::{self, Flaw, Keys, Member, Scanner, Span};
+use crate::write::{self, Object};
+use crate::{header, uri};
+
+/// One item of a server's page.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    /// Its key member (`name`, `uri`, `uriTemplate`) as text.
+    pub key: String,
+    /// The item as it was written.
+    pub text: Bytes,
+}
+
+/// Takes the items out of the array at `span` of `text`. Items that are not objects with a string at `key` are
+/// counted, not taken.
+///
+/// # Errors
+/// A flaw in the text, such as a duplicate key in an item.
+pub fn items(text: &Bytes, span: Span, key: &str, max_depth: usize) -> Result<(Vec<Raw>, usize), Flaw> {
+    let array = span.of(text);
+    let mut scanner = Scanner::new(array, max_depth)?;
+    let (mut items, mut bad) = (Vec::new(), 0);
+    scanner.array(&mut |s| {
+        if s.peek() != Some(b'{') {
+            bad += 1;
+            return s.value().map(drop);
+        }
+        let (item, members) = s.members(Keys::Distinct)?;
+        match scan::find(&members, array, key).and_then(|value| scan::as_str(value.of(array))) {
+            Some(name) if !name.is_empty() => items.push(Raw {
+                key: name.into_owned(),
+                text: text.slice(span.range().start + item.range().start..span.range().start + item.range().end),
+            }),
+            _ => bad += 1,
+        }
+        Ok(())
+    })?;
+    Ok((items, bad))
+}
+
+/// How an item is shown to a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The member that is its key, and its exposed value.
+    pub key: (&'a str, &'a str),
+    /// The slug, when names and URIs are namespaced.
+    pub slug: Option<&'a str>,
+    pub revision: Revision,
+}
+
+/// Writes an item for a client. What is unknown is kept byte for byte; only what the revision's validators would
+/// refuse, hop-scoped annotations and namespaced URIs change.
+///
+/// # Errors
+/// A flaw in the text; items that came through [`items`] have none.
+pub fn show(out: &mut Vec<u8>, item: &[u8], shown: &Shown<'_>) -> Result<(), Flaw> {
+    let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
+    let mut object = Object::open(out);
+    for member in &members {
+        let value = member.value.of(item);
+        match &*member.name(item) {
+            key if key == shown.key.0 => object.string(key, shown.key.1),
+            "execution" if shown.revision != Revision::V2025_11_25 => {}
+            "outputSchema" if !takes_output_schema(shown.revision, value) => {}
+            "inputSchema" if shown.revision < Revision::V2026_07_28 => object.raw("inputSchema", &header::strip(value)),
+            "_meta" => show_meta(&mut object, value, shown),
+            _ => object.copy(member.key.of(item), value),
+        }
+    }
+    object.close();
+    Ok(())
+}
+
+/// Writes a tool without its `x-mcp-header` annotations.
+///
+/// # Errors
+/// A flaw in the text; items that came through [`items`] have none.
+pub fn strip_annotations(out: &mut Vec<u8>, item: &[u8]) -> Result<(), Flaw> {
+    let (_, members) = Scanner::new(item, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
+    let mut object = Object::open(out);
+    for member in &members {
+        let value = member.value.of(item);
+        match member.is(item, "inputSchema") {
+            true => object.raw("inputSchema", &header::strip(value)),
+            false => object.copy(member.key.of(item), value),
+        }
+    }
+    object.close();
+    Ok(())
+}
+
+/// Tools point to their views (MCP Apps) by URI in `_meta`, which has to lead back through the gateway.
+fn show_meta(object: &mut Object<'_>, raw: &[u8], shown: &Shown<'_>) {
+    let Some(slug) = shown.slug else { return object.raw("_meta", raw) };
+    if memchr::memmem::find(raw, b"resourceUri").is_none() {
+        return object.raw("_meta", raw);
+    }
+    let Ok(mut meta) = serde_json::from_slice::<serde_json::Value>(raw) else { return object.raw("_meta", raw) };
+    let rewrite = |value: Option<&mut serde_json::Value>| {
+        if let Some(serde_json::Value::String(text)) = value {
+            *text = uri::expose(slug, text).into_owned();
+        }
+    };
+    rewrite(meta.get_mut("ui/resourceUri"));
+    rewrite(meta.get_mut("ui").and_then(|ui| ui.get_mut("resourceUri")));
+    object.raw("_meta", meta.to_string().as_bytes());
+}
+
+/// Output schemas came in 2025-06-18, for objects only; 2026-07-28 takes any.
+fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
+    match revision {
+        Revision::V2024_11_05 | Revision::V2025_03_26 => false,
+        Revision::V2025_06_18 | Revision::V2025_11_25 => has_object_root(schema),
+        Revision::V2026_07_28 => true,
+    }
+}
+
+/// Whether a schema says `"type": "object"` at its root.
+#[must_use]
+pub fn has_object_root(schema: &[u8]) -> bool {
+    root_member(schema, "type").is_some_and(|kind| kind == b"\"object\"")
+}
+
+fn root_member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let (_, members) = Scanner::new(object, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+    scan::find(&members, object, name).map(|span| span.of(object))
+}
+
+/// A member of a scanned item as JSON text.
+#[must_use]
+pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    root_member(item, name)
+}
+
+/// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for older revisions, with
+/// content types that they know. `None` when nothing has to change.
+#[must_use]
+pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Option<Vec<u8>> {
+    let has = |needle: &[u8]| memchr::memmem::find(raw, needle).is_some();
+    let uris = slug.is_some() && (has(b"\"uri\"") || has(b"\\u"));
+    let old = revision < Revision::V2025_06_18 && (has(b"resource_link") || has(b"audio"));
+    if !uris && !old {
+        return None;
+    }
+    let mut value: serde_json::Value = serde_json::from_slice(raw).ok()?;
+    let before = value.clone();
+    adapt(&mut value, slug, revision, 0);
+    (value != before).then(|| value.to_string().into_bytes())
+}
+
+fn adapt(value: &mut serde_json::Value, slug: Option<&str>, revision: Revision, depth: usize) {
+    use serde_json::Value;
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|v| adapt(v, slug, revision, depth)),
+        Value::Object(block) => {
+            let kind = block.get("type").and_then(Value::as_str).map(str::to_owned);
+            let is_link = kind.as_deref() == Some("resource_link");
+            // the contents of a resource read have no type of their own
+            if (is_link || kind.is_none()) && let (Some(slug), Some(Value::String(uri))) = (slug, block.get_mut("uri")) {
+                *uri = uri::expose(slug, uri).into_owned();
+            }
+            for inner in ["resource", "content"] {
+                if depth < 3 && let Some(inner) = block.get_mut(inner) {
+                    adapt(inner, slug, revision, depth + 1);
+                }
+            }
+            if is_link && revision < Revision::V2025_06_18 || kind.as_deref() == Some("audio") && revision < Revision::V2025_03_26 {
+                *value = as_text(block);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A content block that the revision does not know, as text.
+fn as_text(block: &serde_json::Map<String, serde_json::Value>) -> serde_json::Value {
+    let part = |key: &str| block.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let text = match part("type") {
+        "audio" => format!("[audio, {}]", part("mimeType")),
+        _ => format!("{} {}", part("name"), part("uri")),
+    };
+    serde_json::json!({"type": "text", "text": text.trim()})
+}
+
+/// The end of the member list before which another may be added: whether `members` has `name`.
+#[must_use]
+pub fn has(members: &[Member], text: &[u8], name: &str) -> bool {
+    scan::find(members, text, name).is_some()
+}
+
+/// A JSON string array.
+#[must_use]
+pub fn string_array<'a>(items: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    let mut out = vec![b'['];
+    for (n, item) in items.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        write::string(&mut out, item);
+    }
+    out.push(b']');
+    out
+}

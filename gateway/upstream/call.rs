@@ -33,7 +33,7 @@ pub struct Call<'a> {
 }
 
 /// What a server must know of the client that it is called for.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Caller {
     /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
     pub capabilities: Bytes,
@@ -42,7 +42,7 @@ pub struct Caller {
     /// The least severe log level it wants during the call.
     pub log_level: Option<LogLevel>,
     /// Its legacy session, for servers that keep state for each session.
-    pub session: Option<Arc<str>>,
+    pub session: Option<Arc<dyn ClientSession>>,
     pub era: Era,
 }
 
@@ -56,6 +56,16 @@ pub trait Conversation: Send + Sync {
     fn log(&self, note: &Request);
     /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as JSON text.
     /// Gives the JSON text of the result.
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
+}
+
+/// A legacy client session, as a server that has a connection of its own for it sees it.
+pub trait ClientSession: Send + Sync + 'static {
+    /// What distinguishes it from every other session.
+    fn key(&self) -> u64;
+    /// A `notifications/message` of server `slug` that belongs to no call.
+    fn log(&self, slug: &str, note: &Request);
+    /// Asks the client outside of a call; as [`Conversation::ask`].
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
 
 /// A server's lists and what it said at the handshake. Immutable; a new one is made when anything changes.
@@ -24,20 +25,10 @@ pub struct Catalog {
     pub ttl_ms: Option<u64>,
     /// Whether every list said `cacheScope: public`.
     pub public: bool,
+    /// Some tool wants headers that repeat its arguments.
+    pub has_headers: bool,
     /// What was left out and why (items over a limit, invalid header annotations, items without a name).
     pub omitted: Vec<String>,
-}
-
-/// Capabilities that a server declared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offers {
-    pub tools: bool,
-    pub prompts: bool,
-    pub resources: bool,
-    pub subscribe: bool,
-    pub completions: bool,
-    pub logging: bool,
-    pub legacy_tasks: bool,
 }
 
 /// One tool, prompt, resource or template.
@@ -86,6 +77,20 @@ impl Kind {
 }
 
 impl Catalog {
+    /// Whether it says the same as another one, versions aside.
+    #[must_use]
+    pub fn same_as(&self, other: &Self) -> bool {
+        let same = |kind| {
+            let (a, b) = (self.items(kind), other.items(kind));
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.text == b.text)
+        };
+        Kind::ALL.into_iter().all(same)
+            && self.offers == other.offers
+            && self.instructions == other.instructions
+            && self.extensions == other.extensions
+            && self.public == other.public
+    }
+
     /// The items of one list.
     #[must_use]
     pub fn items(&self, kind: Kind) -> &[Item] {

@@ -1,15 +1,27 @@
 //! Servers that the gateway calls: the trait they are all behind, and the MCP client that speaks to real ones in
 //! either era over stdio, Streamable HTTP and HTTP+SSE. It decides nothing about who may call what.
 
+mod breaker;
 mod call;
 mod catalog;
+mod client;
 mod config;
+mod connection;
+mod duplex;
 mod failure;
+mod handshake;
+mod http;
 mod link;
+mod lists;
+mod process;
+mod receiver;
+mod sse;
 mod status;
+mod supervise;
 
-pub use call::{Answer, AnswerKind, BoxFuture, Call, Caller, Conversation, LogLevel, Unasked};
-pub use catalog::{Catalog, Item, Kind as ListKind, Offers};
+pub use call::{Answer, AnswerKind, BoxFuture, Call, Caller, ClientSession, Conversation, LogLevel, Unasked};
+pub use client::{Client, Surroundings};
+pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
 pub use status::{Peer, Stage, State, Status, Trouble};
@@ -36,8 +48,11 @@ pub trait Upstream: Send + Sync + 'static {
     /// Takes one subscription back.
     fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
 
+    /// Somebody used its lists: it may look whether they are out of date. Never waits.
+    fn touch(&self);
+
     /// A legacy client session has ended; what was kept for it can go.
-    fn forget_session(&self, session: &str);
+    fn forget_session(&self, session: u64);
 
     /// Ends it: streams, sessions, processes. Returns when all of it is gone.
     fn close(&self) -> BoxFuture<'_, ()>;

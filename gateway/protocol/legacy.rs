@@ -1,0 +1,82 @@
+//! The handshake of the legacy era: `initialize`, both ways. Page: basic/lifecycle.mdx (2025-11-25).
+
+use serde_json::{Value, json};
+
+use crate::capabilities::Offers;
+use crate::revision::{Era, Revision};
+
+/// What a server's `initialize` result says.
+#[derive(Clone, Debug)]
+pub struct Welcome {
+    pub revision: Revision,
+    pub offers: Offers,
+    pub extensions: Option<Value>,
+    pub instructions: Option<String>,
+    pub name: String,
+    pub version: String,
+}
+
+/// Why a handshake result is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadWelcome {
+    #[error("the result has no `protocolVersion`")]
+    NoVersion,
+    #[error("the server wants protocol version {0:?}, which is not one of ours")]
+    Version(String),
+    #[error("the result is not JSON")]
+    Json,
+}
+
+/// `params` of our `initialize`.
+#[must_use]
+pub fn initialize_params(revision: Revision, capabilities: &Value, info: &Value) -> Value {
+    json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "clientInfo": info})
+}
+
+/// Reads an `initialize` result.
+///
+/// # Errors
+/// [`BadWelcome`]; the caller disconnects.
+pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
+    let result: Value = serde_json::from_slice(result).map_err(|_| BadWelcome::Json)?;
+    let version = result.get("protocolVersion").and_then(Value::as_str).ok_or(BadWelcome::NoVersion)?;
+    let revision = Revision::parse(version)
+        .filter(|r| r.era() == Era::Legacy)
+        .ok_or_else(|| BadWelcome::Version(version.chars().take(64).collect()))?;
+    let capabilities = result.get("capabilities").cloned().unwrap_or_default();
+    let mut offers = Offers::of(&capabilities);
+    if revision == Revision::V2024_11_05 {
+        offers.completions = true; // the capability came later; the method was there
+    }
+    let (name, version) = implementation(result.get("serverInfo"));
+    Ok(Welcome {
+        revision,
+        offers,
+        extensions: capabilities.get("extensions").cloned(),
+        instructions: text(&result, "instructions"),
+        name,
+        version,
+    })
+}
+
+/// The revision to answer an `initialize` with: the one asked for if it is a legacy one, else the newest legacy one.
+#[must_use]
+pub fn negotiate(requested: Option<&str>) -> Revision {
+    requested
+        .and_then(Revision::parse)
+        .filter(|r| r.era() == Era::Legacy)
+        .unwrap_or(Revision::NEWEST_LEGACY)
+}
+
+/// Name and version of an `Implementation` object, cut to what a person can read.
+pub(crate) fn implementation(info: Option<&Value>) -> (String, String) {
+    let part = |key: &str| {
+        let text = info.and_then(|i| i.get(key)).and_then(Value::as_str).unwrap_or("?");
+        text.chars().filter(|c| !c.is_control()).take(80).collect()
+    };
+    (part("name"), part("version"))
+}
+
+pub(crate) fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(Into::into)
+}

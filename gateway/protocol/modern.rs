@@ -1,0 +1,84 @@
+//! The modern era's own pieces: `server/discover`, the version error, standard headers. Pages: server/discover.mdx,
+//! basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28).
+
+use serde_json::{Value, json};
+
+use crate::capabilities::Offers;
+use crate::legacy::{implementation, text};
+use crate::revision::{Era, Revision};
+
+pub const VERSION_HEADER: &str = "mcp-protocol-version";
+pub const METHOD_HEADER: &str = "mcp-method";
+pub const NAME_HEADER: &str = "mcp-name";
+pub const SESSION_HEADER: &str = "mcp-session-id";
+
+/// What a server's `server/discover` result says.
+#[derive(Clone, Debug)]
+pub struct Discovery {
+    pub versions: Vec<String>,
+    pub offers: Offers,
+    pub extensions: Option<Value>,
+    pub instructions: Option<String>,
+    pub name: String,
+    pub version: String,
+}
+
+/// Which revision two peers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Common {
+    Modern(Revision),
+    /// Only legacy ones: open with `initialize`.
+    Legacy,
+    None,
+}
+
+/// Reads a `server/discover` result; `None` when it has no list of versions, so that it is not one.
+#[must_use]
+pub fn read_discovery(result: &[u8]) -> Option<Discovery> {
+    let result: Value = serde_json::from_slice(result).ok()?;
+    let versions = strings(result.get("supportedVersions")?)?;
+    let capabilities = result.get("capabilities").cloned().unwrap_or_default();
+    let info = result.get("_meta").and_then(|m| m.get(crate::meta::SERVER_INFO));
+    let (name, version) = implementation(info.or_else(|| result.get("serverInfo")));
+    Some(Discovery {
+        versions,
+        offers: Offers::of(&capabilities),
+        extensions: capabilities.get("extensions").cloned(),
+        instructions: text(&result, "instructions"),
+        name,
+        version,
+    })
+}
+
+/// The newest revision that is in `versions` and ours; modern ones first.
+#[must_use]
+pub fn common(versions: &[String]) -> Common {
+    let ours = Revision::ALL.into_iter().rev().filter(|r| versions.iter().any(|v| v == r.as_str()));
+    let mut legacy = false;
+    for revision in ours {
+        match revision.era() {
+            Era::Modern => return Common::Modern(revision),
+            Era::Legacy => legacy = true,
+        }
+    }
+    if legacy { Common::Legacy } else { Common::None }
+}
+
+/// `data.supported` of a -32022 error (JSON text of `data`).
+#[must_use]
+pub fn supported(data: Option<&[u8]>) -> Vec<String> {
+    data.and_then(|d| serde_json::from_slice::<Value>(d).ok())
+        .and_then(|d| d.get("supported").and_then(strings))
+        .unwrap_or_default()
+}
+
+fn strings(value: &Value) -> Option<Vec<String>> {
+    Some(value.as_array()?.iter().take(32).filter_map(Value::as_str).map(Into::into).collect())
+}
+
+/// `data` of the version error that we give.
+#[must_use]
+pub fn version_error(requested: &str) -> Value {
+    let supported: Vec<_> = Revision::ALL.iter().filter(|r| r.era() == Era::Modern).map(|r| r.as_str()).collect();
+    json!({"supported": supported, "requested": requested.chars().take(64).collect::<String>()})
+}

@@ -1,0 +1,97 @@
+//! Requests to servers, written by splicing: a new id, the server's own name, its own `_meta`; arguments are copied.
+
+use crate::jsonrpc::Request;
+use crate::meta::{self, Sender};
+use crate::method::Method;
+use crate::write::{self, Object};
+
+/// What one request to a server is made of.
+#[derive(Clone, Copy, Default)]
+pub struct Outbound<'a> {
+    /// The client's request, whose other members of `params` and `_meta` are copied.
+    pub request: Option<&'a Request>,
+    /// Members of `params` with a value of their own for this hop (JSON text); `None` leaves a member out.
+    pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
+    /// Modern servers: what the request says of its sender.
+    pub sender: Option<Sender<'a>>,
+    /// Ask for progress, under the request's own id as token.
+    pub progress: bool,
+    /// Modern servers: the least severe level to be logged.
+    pub log_level: Option<&'a str>,
+    /// `traceparent` and `tracestate`.
+    pub trace: Option<(&'a str, Option<&'a str>)>,
+}
+
+impl Outbound<'_> {
+    /// The request as JSON text.
+    #[must_use]
+    pub fn write(&self, id: u64, method: Method) -> Vec<u8> {
+        let size = self.request.map_or(0, |r| r.text.len());
+        let mut out = Vec::with_capacity(size + 512);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        write::number(&mut out, id);
+        out.extend_from_slice(b",\"method\":\"");
+        out.extend_from_slice(method.as_str().as_bytes());
+        out.extend_from_slice(b"\",\"params\":");
+        self.write_params(&mut out, id);
+        out.push(b'}');
+        out
+    }
+
+    fn write_params(&self, out: &mut Vec<u8>, id: u64) {
+        let mut params = Object::open(out);
+        for (name, value) in self.replaced {
+            if let Some(value) = value {
+                params.raw(name, value);
+            }
+        }
+        if let Some(request) = self.request {
+            let text = &request.text;
+            for member in request.params() {
+                let name = member.name(text);
+                if name != "_meta" && !self.replaced.iter().any(|(other, _)| *other == name) {
+                    params.copy(member.key.of(text), member.value.of(text));
+                }
+            }
+        }
+        let copied = self.request.is_some_and(|r| meta::has_end_to_end(&r.text, r.meta_members()));
+        if copied || self.sender.is_some() || self.progress || self.trace.is_some() {
+            let mut meta = Object::open(params.key("_meta"));
+            self.write_meta(&mut meta, id);
+            meta.close();
+        }
+        params.close();
+    }
+
+    fn write_meta(&self, meta: &mut Object<'_>, id: u64) {
+        if let Some(sender) = &self.sender {
+            meta::write_sender(meta, sender);
+            if let Some(level) = self.log_level {
+                meta.string(meta::LOG_LEVEL, level);
+            }
+        }
+        if self.progress {
+            meta::write_progress_token(meta, id);
+        }
+        if let Some((parent, state)) = self.trace {
+            meta.string(meta::TRACEPARENT, parent);
+            if let Some(state) = state {
+                meta.string(meta::TRACESTATE, state);
+            }
+        }
+        if let Some(request) = self.request {
+            meta::copy_end_to_end(meta, &request.text, request.meta_members());
+        }
+    }
+}
+
+/// `notifications/cancelled` for a request of ours.
+#[must_use]
+pub fn cancelled(id: u64, reason: &str) -> Vec<u8> {
+    let mut params = Vec::with_capacity(64);
+    let mut object = Object::open(&mut params);
+    write::number(object.key("requestId"), id);
+    object.string("reason", reason);
+    object.close();
+    write::notification(Method::Cancelled.as_str(), &params)
+}

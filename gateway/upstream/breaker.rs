@@ -1,0 +1,73 @@
+//! Stops calling a server that keeps failing, and tries it again with one call after a while.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::config;
+
+/// Counts transport failures in a row.
+pub(crate) struct Breaker {
+    config: config::Breaker,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Instant },
+    /// One call is trying.
+    Trying,
+}
+
+impl Breaker {
+    pub(crate) fn new(config: config::Breaker) -> Self {
+        Self { config, state: Mutex::new(State::Closed { failures: 0 }) }
+    }
+
+    /// Whether a call may go out now; if not, how long to wait.
+    pub(crate) fn admit(&self, now: Instant) -> Result<(), Duration> {
+        let mut state = self.state.lock();
+        match *state {
+            State::Closed { .. } => Ok(()),
+            State::Open { until } if now < until => Err(until - now),
+            State::Open { .. } => {
+                *state = State::Trying;
+                Ok(())
+            }
+            State::Trying => Err(Duration::from_secs(1)),
+        }
+    }
+
+    /// The server answered.
+    pub(crate) fn success(&self) {
+        let mut state = self.state.lock();
+        if !matches!(*state, State::Closed { failures: 0 }) {
+            *state = State::Closed { failures: 0 };
+        }
+    }
+
+    /// The transport failed. Gives true when this opened the breaker.
+    pub(crate) fn failure(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let failures = match *state {
+            State::Closed { failures } => failures + 1,
+            State::Open { .. } => return false,
+            State::Trying => self.config.failures,
+        };
+        let opens = failures >= self.config.failures;
+        *state = if opens { State::Open { until: now + self.config.cooldown } } else { State::Closed { failures } };
+        opens
+    }
+
+    /// The trying call ended without saying anything about the server (it was cancelled).
+    pub(crate) fn abandon(&self, now: Instant) {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Trying) {
+            *state = State::Open { until: now };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,469 @@
+//! The MCP client for one configured server: keeps it connected, calls it within its limits, and knows what it offers.
+//! A `tools/call` is never sent twice, whatever happens to it.
+
+mod patience;
+mod session;
+mod subscribe;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderMap;
+use lockgate_egress::{Connector, Origin};
+use lockgate_protocol::code;
+use lockgate_protocol::header::ParamHeaders;
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::outbound::Outbound;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+
+use crate::breaker::Breaker;
+use crate::call::{Answer, AnswerKind, BoxFuture, Call};
+use crate::catalog::Catalog;
+use crate::config::{Config, Transport};
+use crate::connection::{Ask, Connection};
+use crate::failure::{Failure, Kind};
+use crate::status::{State, Status, Trouble};
+use crate::{Event, Events, Upstream, supervise};
+
+/// How long a call waits for a server that is just starting or reconnecting.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a client of a server shares with all others.
+#[derive(Clone)]
+pub struct Surroundings {
+    pub connector: Arc<Connector>,
+    pub egress: lockgate_egress::Config,
+    pub events: Events,
+    /// JSON text of the gateway's own `Implementation`.
+    pub info: Arc<[u8]>,
+}
+
+/// An upstream: see the module.
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    supervisor: Mutex<Option<tokio::task::JoinHandle<()>>>,
+}
+
+/// What calls and the supervisor share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) slug: Arc<str>,
+    pub(crate) around: Surroundings,
+    /// For HTTP and SSE: where to, and the configured headers.
+    pub(crate) origin: Option<(Origin, HeaderMap)>,
+    pub(crate) live: ArcSwapOption<Connection>,
+    status: ArcSwap<Status>,
+    catalog: ArcSwap<Catalog>,
+    /// Woken at every change of the status.
+    pub(crate) changed: Notify,
+    /// The lists have to be read again.
+    pub(crate) stale: Arc<Notify>,
+    /// A call could not connect.
+    pub(crate) suspect: Notify,
+    pub(crate) closing: CancellationToken,
+    pub(crate) breaker: Breaker,
+    permits: Semaphore,
+    queued: AtomicUsize,
+    pub(crate) sessions: session::Sessions,
+    pub(crate) wanted: subscribe::Wanted,
+    /// Start with `initialize` at once: what an earlier start has found out.
+    pub(crate) known_legacy: AtomicBool,
+    /// Streamable HTTP is not there, HTTP+SSE is.
+    pub(crate) known_sse: AtomicBool,
+    /// When the lists were read, in ms since `epoch`.
+    read_at: AtomicU64,
+    epoch: Instant,
+}
+
+/// A configuration that no client can be made from.
+#[derive(Debug, thiserror::Error)]
+#[error("server {slug}: {words}")]
+pub struct Unusable {
+    pub slug: String,
+    pub words: String,
+}
+
+impl Client {
+    /// Makes the client and starts to connect in the background.
+    ///
+    /// # Errors
+    /// The URL or a header cannot be used.
+    pub fn start(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
+        let shared = Arc::new(Shared::new(config, around)?);
+        let supervisor = shared.config.enabled.then(|| tokio::spawn(supervise::supervise(Arc::clone(&shared))));
+        Ok(Arc::new(Self { shared, supervisor: Mutex::new(supervisor) }))
+    }
+
+    /// The configuration that it was made from.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+}
+
+impl Shared {
+    fn new(config: Config, around: Surroundings) -> Result<Self, Unusable> {
+        let unusable = |words: String| Unusable { slug: config.slug.clone(), words };
+        let origin = match &config.transport {
+            Transport::Stdio { .. } => None,
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                let policy = lockgate_egress::Policy::Operator;
+                let origin = Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
+                    .map_err(|e| unusable(e.to_string()))?;
+                Some((origin, header_map(headers).map_err(unusable)?))
+            }
+        };
+        let state = if config.enabled { State::Pending } else { State::Disabled };
+        let status = Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
+        Ok(Self {
+            slug: config.slug.as_str().into(),
+            origin,
+            live: ArcSwapOption::empty(),
+            status: ArcSwap::from_pointee(status),
+            catalog: ArcSwap::default(),
+            changed: Notify::new(),
+            stale: Arc::default(),
+            suspect: Notify::new(),
+            closing: CancellationToken::new(),
+            breaker: Breaker::new(config.breaker.clone()),
+            permits: Semaphore::new(config.limits.concurrency),
+            queued: AtomicUsize::new(0),
+            sessions: session::Sessions::default(),
+            wanted: subscribe::Wanted::default(),
+            known_legacy: AtomicBool::new(false),
+            known_sse: AtomicBool::new(false),
+            read_at: AtomicU64::new(0),
+            epoch: Instant::now(),
+            config,
+            around,
+        })
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.around.events
+    }
+
+    /// Replaces the status and tells everybody.
+    pub(crate) fn set_status(&self, change: impl Fn(&mut Status)) {
+        self.status.rcu(|old| {
+            let mut new = Status::clone(old);
+            change(&mut new);
+            if new.state != old.state {
+                new.since = SystemTime::now();
+            }
+            new
+        });
+        self.changed.notify_waiters();
+        let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
+    }
+
+    pub(crate) fn fail(&self, state: State, trouble: Trouble) {
+        tracing::warn!(server = %self.slug, state = state.as_str(), stderr = ?trouble.stderr, "{trouble}");
+        self.set_status(|status| {
+            status.state = state;
+            status.trouble = Some(trouble.clone());
+        });
+    }
+
+    /// Publishes new lists; the version grows only when something differs.
+    pub(crate) fn publish(&self, mut catalog: Catalog) {
+        self.read_at.store(self.now_ms(), Ordering::Relaxed);
+        let old = self.catalog.load();
+        if old.version > 0 && catalog.same_as(&old) {
+            return;
+        }
+        for omitted in &catalog.omitted {
+            tracing::warn!(server = %self.slug, "left out: {omitted}");
+        }
+        catalog.version = old.version + 1;
+        self.catalog.store(Arc::new(catalog));
+        let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the lists are older than the server said that they keep, and than a minute.
+    fn is_out_of_date(&self) -> bool {
+        let keeps = self.catalog.load().ttl_ms.unwrap_or(0).max(60_000);
+        self.now_ms().saturating_sub(self.read_at.load(Ordering::Relaxed)) > keeps
+    }
+
+    fn unavailable(&self) -> Failure {
+        let status = self.status.load();
+        let words = match (&status.trouble, status.state) {
+            (_, State::Disabled) => "the server is switched off in the configuration".to_owned(),
+            (Some(trouble), _) => format!("the server is not connected: {trouble}"),
+            (None, _) => "the server is still starting".to_owned(),
+        };
+        let kind = if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
+        Failure::new(kind, words).retry_after(Duration::from_secs(1))
+    }
+
+    /// The connection that everybody shares; waits a little for one that is just coming up.
+    pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, Failure> {
+        if let Some(connection) = self.live.load_full() {
+            return Ok(connection);
+        }
+        let deadline = tokio::time::sleep(PATIENCE.min(self.config.call_timeout));
+        tokio::pin!(deadline);
+        loop {
+            let changed = self.changed.notified();
+            if let Some(connection) = self.live.load_full() {
+                return Ok(connection);
+            }
+            if self.status.load().state != State::Pending {
+                return Err(self.unavailable());
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut deadline => return Err(self.unavailable()),
+            }
+        }
+    }
+
+    /// A place among the calls that run at once, after a bounded wait in a bounded queue.
+    async fn enter(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Ok(permit);
+        }
+        let full = || {
+            let words = format!("{} calls run and {} wait already", self.config.limits.concurrency, self.config.limits.queue);
+            Failure::new(Kind::Overloaded, words).retry_after(Duration::from_secs(1))
+        };
+        let _waiting = Waiting::enter(&self.queued, self.config.limits.queue).ok_or_else(full)?;
+        self.permits.acquire().await.map_err(|_| full())
+    }
+
+    async fn run(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        self.breaker.admit(Instant::now()).map_err(|wait| {
+            Failure::new(Kind::Unavailable, "the server keeps failing; it is left alone for a while").retry_after(wait)
+        })?;
+        let verdict = Verdict(Some(&self.breaker));
+        let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
+        let result = patience::within(limit, call, |conversation| async move {
+            let _permit = self.enter().await?;
+            self.attempt(call, conversation).await
+        })
+        .await;
+        verdict.pass(&result, &self.slug);
+        result
+    }
+
+    fn timeout_of(&self, call: &Call<'_>) -> Duration {
+        let own = self.config.tool_timeouts.get(call.target);
+        own.filter(|_| call.method == Method::ToolsCall).copied().unwrap_or(self.config.call_timeout)
+    }
+
+    /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
+    async fn attempt(&self, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
+        let connection = self.connection_for(call).await?;
+        let first = self.send(&connection, call, conversation.clone()).await;
+        let failure = match first {
+            Ok(answer) if !is_header_mismatch(&answer) => return Ok(answer),
+            Ok(_) => {
+                // It refused the headers that we made from an older definition, so nothing ran.
+                self.stale.notify_one();
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                return self.send(&connection, call, conversation).await.and_then(no_header_mismatch);
+            }
+            Err(failure) => failure,
+        };
+        match failure.kind {
+            Kind::SessionLost => {
+                self.renew(call, &connection);
+                if !call.method.is_safe() {
+                    let words = "the server had lost the session; it is renewed now, and the call was not repeated";
+                    return Err(Failure::new(Kind::Lost, words));
+                }
+            }
+            Kind::Lost if call.method.is_safe() => {}
+            Kind::Unavailable if !failure.sent => {
+                self.suspect.notify_one();
+                return Err(failure);
+            }
+            _ => return Err(failure),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let connection = self.connection_for(call).await?;
+        self.send(&connection, call, conversation).await
+    }
+
+    async fn send(&self, connection: &Connection, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
+        let modern = connection.era() == Era::Modern;
+        if let Some(level) = call.caller.log_level.filter(|_| !modern) {
+            connection.ensure_level(level).await;
+        }
+        let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
+        let headers = self.param_headers(connection, call);
+        let params = headers.as_ref().map(|h| h.values(call.request.param("arguments").unwrap_or(b"{}"))).unwrap_or_default();
+        let ask = Ask {
+            id: None,
+            method: call.method,
+            target: call.method.target().map(|_| call.target),
+            outbound: Outbound {
+                request: Some(call.request),
+                replaced: call.replaced,
+                sender: None,
+                progress: conversation.as_ref().is_some_and(|c| c.wants_progress()),
+                log_level: call.caller.log_level.map(crate::call::LogLevel::as_str),
+                trace,
+            },
+            capabilities: &call.caller.capabilities,
+            params: &params,
+            conversation,
+        };
+        let response = connection.ask(ask).await?;
+        read(response, modern)
+    }
+
+    /// The `Mcp-Param-*` headers that a modern server's tool wants.
+    fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {
+        if connection.era() != Era::Modern || call.method != Method::ToolsCall {
+            return None;
+        }
+        let catalog = self.catalog.load();
+        let tools = if catalog.has_headers { catalog.tools.as_slice() } else { &[] };
+        tools.iter().find(|tool| &*tool.key == call.target)?.headers.clone()
+    }
+}
+
+fn is_header_mismatch(answer: &Answer) -> bool {
+    matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
+}
+
+fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
+    if is_header_mismatch(&answer) {
+        return Err(Failure::new(Kind::Garbage, "the server does not accept the headers that its own tool definition asks for"));
+    }
+    Ok(answer)
+}
+
+/// Sorts an answer by its `resultType`.
+fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
+    let kind = match &response.outcome {
+        Outcome::Error(_) => AnswerKind::Error,
+        Outcome::Result(..) if !modern => AnswerKind::Complete,
+        Outcome::Result(_, members) => {
+            let kind = scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
+            match kind {
+                None | Some(b"\"complete\"") => AnswerKind::Complete,
+                Some(b"\"input_required\"") => AnswerKind::InputRequired,
+                Some(b"\"task\"") => AnswerKind::Task,
+                Some(_) => {
+                    return Err(Failure::new(Kind::Garbage, "the server answered with a kind of result that was not agreed on").after_send());
+                }
+            }
+        }
+    };
+    Ok(Answer { text: response.text, outcome: response.outcome, kind })
+}
+
+fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let parsed = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
+        let mut value = http::HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        value.set_sensitive(true);
+        map.insert(parsed, value);
+    }
+    Ok(map)
+}
+
+/// Counts one waiting call.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let waiting = Self(count);
+        (before < max).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells the breaker how a call ended, also when it was dropped.
+struct Verdict<'a>(Option<&'a Breaker>);
+
+impl Verdict<'_> {
+    fn pass(mut self, result: &Result<Answer, Failure>, slug: &str) {
+        let Some(breaker) = self.0.take() else { return };
+        match result {
+            Err(failure) if failure.is_transport() => {
+                if breaker.failure(Instant::now()) {
+                    tracing::warn!(server = slug, %failure, "the breaker opens");
+                }
+            }
+            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => breaker.abandon(Instant::now()),
+            _ => breaker.success(),
+        }
+    }
+}
+
+impl Drop for Verdict<'_> {
+    fn drop(&mut self) {
+        if let Some(breaker) = self.0.take() {
+            breaker.abandon(Instant::now());
+        }
+    }
+}
+
+impl Upstream for Client {
+    fn slug(&self) -> &str {
+        &self.shared.slug
+    }
+
+    fn status(&self) -> Arc<Status> {
+        self.shared.status.load_full()
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        self.shared.catalog.load_full()
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+        Box::pin(async move { self.shared.run(&call).await })
+    }
+
+    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.shared.subscribe(uri))
+    }
+
+    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.unsubscribe(uri))
+    }
+
+    fn touch(&self) {
+        if self.shared.is_out_of_date() && self.shared.live.load().is_some() {
+            self.shared.stale.notify_one();
+        }
+    }
+
+    fn forget_session(&self, session: u64) {
+        self.shared.sessions.forget(session);
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.closing.cancel();
+            let supervisor = self.supervisor.lock().take();
+            if let Some(supervisor) = supervisor {
+                let _ = supervisor.await;
+            }
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! The time that a call may take: the server's time, not that in which the client's user thinks about a question.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::call::{BoxFuture, Call, Conversation, Unasked};
+use crate::failure::{Failure, Kind};
+
+/// The way back to the client, if there is one.
+pub(crate) type Talk = Option<Arc<dyn Conversation>>;
+
+/// Runs `work` for at most `limit`, not counting the time in which the client is asked something.
+pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
+    limit: Duration,
+    call: &Call<'_>,
+    work: impl FnOnce(Talk) -> F,
+) -> Result<T, Failure> {
+    let late = || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
+    let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) else {
+        return tokio::time::timeout(limit, work(call.conversation.clone())).await.unwrap_or_else(|_| Err(late()));
+    };
+    let clock = Arc::new(Mutex::new(Clock::default()));
+    let watched: Arc<dyn Conversation> = Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
+    let start = Instant::now();
+    let work = work(Some(watched));
+    tokio::pin!(work);
+    loop {
+        let until = start + limit + clock.lock().paused(Instant::now());
+        match tokio::time::timeout_at(until, &mut work).await {
+            Ok(result) => return result,
+            Err(_) if clock.lock().asking > 0 => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(_) if start + limit + clock.lock().paused(Instant::now()) > Instant::now() => {}
+            Err(_) => return Err(late()),
+        }
+    }
+}
+
+/// How long the client has been asked things.
+#[derive(Default)]
+struct Clock {
+    asking: u32,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Clock {
+    fn paused(&self, now: Instant) -> Duration {
+        self.total + self.since.map_or(Duration::ZERO, |since| now - since)
+    }
+}
+
+struct Watched {
+    inner: Arc<dyn Conversation>,
+    clock: Arc<Mutex<Clock>>,
+}
+
+struct Asking(Arc<Mutex<Clock>>);
+
+impl Asking {
+    fn begin(clock: &Arc<Mutex<Clock>>) -> Self {
+        let mut state = clock.lock();
+        state.asking += 1;
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
+        Self(Arc::clone(clock))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.asking -= 1;
+        if state.asking == 0
+            && let Some(since) = state.since.take()
+        {
+            state.total += since.elapsed();
+        }
+    }
+}
+
+impl Conversation for Watched {
+    fn wants_progress(&self) -> bool {
+        self.inner.wants_progress()
+    }
+
+    fn progress(&self, note: &Request) {
+        self.inner.progress(note);
+    }
+
+    fn log(&self, note: &Request) {
+        self.inner.log(note);
+    }
+
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
+        Box::pin(async move {
+            let _asking = Asking::begin(&self.clock);
+            self.inner.ask(method, params).await
+        })
+    }
+}

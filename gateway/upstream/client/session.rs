@@ -1,0 +1,96 @@
+//! Connections that belong to one legacy client session each, for legacy servers that keep state or ask questions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lockgate_protocol::revision::Era;
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::Shared;
+use crate::call::{Call, ClientSession};
+use crate::config;
+use crate::connection::{Connection, Link};
+use crate::failure::{Failure, Kind};
+use crate::supervise;
+
+/// Open connections by session; one more than this and the oldest sessions' calls share again.
+const MAX_SESSIONS: usize = 1024;
+/// How long a session's connection may take to end.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The connections of one server that are not shared.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<HashMap<u64, Slot>>);
+
+type Slot = Arc<OnceCell<Arc<Connection>>>;
+
+impl Sessions {
+    fn slot(&self, key: u64) -> Option<Slot> {
+        let mut slots = self.0.lock();
+        if slots.len() >= MAX_SESSIONS && !slots.contains_key(&key) {
+            return None;
+        }
+        Some(Arc::clone(slots.entry(key).or_default()))
+    }
+
+    /// Ends a session's connection in the background.
+    pub(crate) fn forget(&self, key: u64) {
+        let slot = self.0.lock().remove(&key);
+        if let Some(connection) = slot.and_then(|s| s.get().cloned()) {
+            tokio::spawn(async move { connection.close(GRACE).await });
+        }
+    }
+
+    /// Takes all of them, to be closed.
+    pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
+        self.0.lock().drain().filter_map(|(_, slot)| slot.get().cloned()).collect()
+    }
+}
+
+impl Shared {
+    /// The connection for a call: the session's own where the server's configuration and era ask for one.
+    pub(super) async fn connection_for(&self, call: &Call<'_>) -> Result<Arc<Connection>, Failure> {
+        let shared = self.shared_connection().await?;
+        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else { return Ok(shared) };
+        let own = match self.config.sessions {
+            config::Sessions::Shared => false,
+            config::Sessions::Client => true,
+            config::Sessions::Auto => call.caller.interactive && matches!(shared.link, Link::Http(_)),
+        };
+        if !own {
+            return Ok(shared);
+        }
+        let Some(slot) = self.sessions.slot(session.key()) else {
+            let words = format!("{MAX_SESSIONS} client sessions have a connection of their own already");
+            return Err(Failure::new(Kind::Overloaded, words));
+        };
+        let connection = slot.get_or_try_init(|| self.open_for(session, &call.caller.capabilities)).await?;
+        if connection.is_open() {
+            return Ok(Arc::clone(connection));
+        }
+        self.sessions.forget(session.key());
+        Err(Failure::new(Kind::Lost, "the server's connection for this session has ended; the next call opens a new one"))
+    }
+
+    async fn open_for(&self, session: &Arc<dyn ClientSession>, capabilities: &[u8]) -> Result<Arc<Connection>, Failure> {
+        let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
+        let (connection, _) = supervise::open(self, Some(Arc::downgrade(session)), capabilities)
+            .await
+            .map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
+        supervise::follow_session(&connection).await;
+        Ok(Arc::new(connection))
+    }
+
+    /// The server said that it has forgotten the session: the next call opens a new one.
+    pub(super) fn renew(&self, call: &Call<'_>, lost: &Arc<Connection>) {
+        let shared = self.live.load();
+        if shared.as_ref().is_some_and(|live| Arc::ptr_eq(live, lost)) {
+            lost.mark_lost("the server has forgotten the session");
+            self.live.compare_and_swap(&*shared, None);
+            self.set_status(|status| status.state = crate::State::Pending);
+        } else if let Some(session) = &call.caller.session {
+            self.sessions.0.lock().remove(&session.key());
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! One open conversation with a server: who it is, which era it speaks, and requests in that era's form.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
+use lockgate_protocol::meta::Sender;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::outbound::{self, Outbound};
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::{header, modern, write};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use crate::call::{Conversation, LogLevel};
+use crate::duplex::Duplex;
+use crate::failure::{Failure, Kind};
+use crate::http::{HttpLink, Post, status_failure};
+use crate::process::Child;
+use crate::receiver::{Acknowledgements, Over};
+
+/// The first id after those of the handshake.
+const FIRST_ID: u64 = 4;
+
+/// What carries the bytes.
+pub(crate) enum Link {
+    Http(Arc<HttpLink>),
+    Duplex(Arc<Duplex>),
+}
+
+/// A server after its handshake.
+pub(crate) struct Connection {
+    pub(crate) link: Link,
+    pub(crate) peer: Peer,
+    /// The process behind it, for stdio.
+    pub(crate) child: Mutex<Option<Child>>,
+    /// JSON text of our `Implementation`.
+    info: Arc<[u8]>,
+    ids: AtomicU64,
+    over: Over,
+    /// Modern: who waits for the acknowledgement of which listen.
+    acknowledgements: Acknowledgements,
+    /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
+    level: AtomicU8,
+    /// Legacy: URIs subscribed to on this connection.
+    pub(crate) subscribed: Mutex<BTreeSet<String>>,
+}
+
+/// What the handshake found.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) revision: Revision,
+    pub(crate) transport: &'static str,
+    pub(crate) offers: Offers,
+    pub(crate) extensions: Option<Value>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) name: String,
+    pub(crate) version: String,
+}
+
+/// One request of ours or of a client, ready to be written.
+pub(crate) struct Ask<'a> {
+    /// An id of its own, from [`Connection::expect_acknowledgement`].
+    pub(crate) id: Option<u64>,
+    pub(crate) method: Method,
+    /// What the request is about, for `Mcp-Name`.
+    pub(crate) target: Option<&'a str>,
+    pub(crate) outbound: Outbound<'a>,
+    /// JSON text of the client's capabilities, for modern servers.
+    pub(crate) capabilities: &'a [u8],
+    /// `Mcp-Param-*` headers.
+    pub(crate) params: &'a [(&'a str, String)],
+    pub(crate) conversation: Option<Arc<dyn Conversation>>,
+}
+
+impl<'a> Ask<'a> {
+    /// A request of the gateway itself.
+    pub(crate) fn own(method: Method, replaced: &'a [(&'a str, Option<Vec<u8>>)]) -> Self {
+        Self {
+            id: None,
+            method,
+            target: None,
+            outbound: Outbound { replaced, ..Outbound::default() },
+            capabilities: b"{}",
+            params: &[],
+            conversation: None,
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn notify(&self, text: Bytes) {
+        match self {
+            Self::Duplex(duplex) => drop(duplex.notify(text)),
+            Self::Http(link) => {
+                let link = Arc::clone(link);
+                tokio::spawn(async move {
+                    let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+                    if let Err(failure) = link.post(post).await {
+                        tracing::debug!(%failure, "a notification did not reach the server");
+                    }
+                });
+            }
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(
+        link: Link,
+        peer: Peer,
+        child: Option<Child>,
+        info: Arc<[u8]>,
+        over: Over,
+        acknowledgements: Acknowledgements,
+    ) -> Self {
+        Self {
+            link,
+            peer,
+            child: Mutex::new(child),
+            info,
+            ids: AtomicU64::new(FIRST_ID),
+            over,
+            acknowledgements,
+            level: AtomicU8::new(0),
+            subscribed: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Whether it is known to be over.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.over.is_set() && matches!(&self.link, Link::Http(_)) || matches!(&self.link, Link::Duplex(d) if d.is_open())
+    }
+
+    pub(crate) fn over(&self) -> &Over {
+        &self.over
+    }
+
+    /// A call found out that it is over.
+    pub(crate) fn mark_lost(&self, words: &str) {
+        self.over.set(words.to_owned());
+    }
+
+    /// The last lines that its process wrote to stderr.
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
+        self.child.lock().as_ref().map(Child::stderr_tail).unwrap_or_default()
+    }
+
+    /// A fresh id for a listen, and the URIs that its acknowledgement will name.
+    pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<String>>) {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.acknowledgements.lock();
+        waiting.retain(|_, sender: &mut oneshot::Sender<_>| !sender.is_closed());
+        waiting.insert(id, sender);
+        (id, receiver)
+    }
+
+    pub(crate) fn era(&self) -> Era {
+        self.peer.revision.era()
+    }
+
+    /// Sends one request in the server's era and waits for its response, without a timeout.
+    pub(crate) async fn ask(&self, mut ask: Ask<'_>) -> Result<Response, Failure> {
+        let id = ask.id.unwrap_or_else(|| self.ids.fetch_add(1, Ordering::Relaxed));
+        if self.era() == Era::Modern {
+            let revision = self.peer.revision.as_str();
+            ask.outbound.sender = Some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
+        }
+        let text = Bytes::from(ask.outbound.write(id, ask.method));
+        match &self.link {
+            Link::Duplex(duplex) if ask.method == Method::Listen => duplex.listen(id, text).await,
+            Link::Duplex(duplex) => {
+                let cancellable = ask.method != Method::Initialize;
+                duplex.request(id, text, ask.conversation, cancellable).await
+            }
+            Link::Http(link) => self.post(link, id, text, &ask).await,
+        }
+    }
+
+    async fn post(&self, link: &Arc<HttpLink>, id: u64, text: Bytes, ask: &Ask<'_>) -> Result<Response, Failure> {
+        let modern = self.era() == Era::Modern;
+        let headers = if modern { self.headers(ask) } else { HeaderMap::new() };
+        // A legacy server goes on when our stream closes, so it has to be told.
+        let mut cancel = CancelOnDrop { link: (!modern && ask.method != Method::Initialize).then_some(link), id };
+        let post = Post { id: Some(id), text, headers, conversation: ask.conversation.as_ref() };
+        let posted = link.post(post).await;
+        cancel.link = None;
+        let posted = posted?;
+        if posted.status == http::StatusCode::NOT_FOUND && link.has_session() {
+            return Err(status_failure(&posted, true));
+        }
+        match posted.response {
+            Some(response) if posted.status.as_u16() != 401 => Ok(response),
+            _ => Err(status_failure(&posted, link.has_session())),
+        }
+    }
+
+    /// The standard headers of a modern request.
+    fn headers(&self, ask: &Ask<'_>) -> HeaderMap {
+        let mut headers = HeaderMap::with_capacity(4 + ask.params.len());
+        let fixed = HeaderName::from_static;
+        headers.insert(fixed(modern::VERSION_HEADER), HeaderValue::from_static(self.peer.revision.as_str()));
+        headers.insert(fixed(modern::METHOD_HEADER), HeaderValue::from_static(ask.method.as_str()));
+        if let Some(value) = ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok()) {
+            headers.insert(fixed(modern::NAME_HEADER), value);
+        }
+        for (name, value) in ask.params {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                headers.insert(name, value);
+            }
+        }
+        headers
+    }
+
+    /// A request of the gateway itself whose result is wanted as JSON text.
+    pub(crate) async fn simple(&self, ask: Ask<'_>) -> Result<(Response, Bytes), Failure> {
+        let method = ask.method;
+        let response = self.ask(ask).await?;
+        match &response.outcome {
+            Outcome::Result(span, _) => {
+                let result = response.text.slice(span.range());
+                Ok((response, result))
+            }
+            Outcome::Error(error) => Err(refused(method, *error, &response.text)),
+        }
+    }
+
+    /// Legacy: makes the server log at `level` or below, if it does not yet.
+    pub(crate) async fn ensure_level(&self, level: LogLevel) {
+        let wanted = level as u8 + 1;
+        let now = self.level.load(Ordering::Relaxed);
+        if self.era() == Era::Modern || !self.peer.offers.logging || (now != 0 && now <= wanted) {
+            return;
+        }
+        self.level.store(wanted, Ordering::Relaxed);
+        let params = [("level", Some(write::quoted(level.as_str())))];
+        if let Err(failure) = self.simple(Ask::own(Method::SetLevel, &params)).await {
+            tracing::debug!(%failure, "the server did not take the log level");
+        }
+    }
+
+    /// Ends it: session, stream, process.
+    pub(crate) async fn close(&self, grace: std::time::Duration) {
+        self.over.set("it was closed".to_owned());
+        match &self.link {
+            Link::Http(link) => drop(tokio::time::timeout(grace, link.delete()).await),
+            Link::Duplex(duplex) => {
+                duplex.close();
+                let child = self.child.lock().take();
+                if let Some(child) = child {
+                    child.close(grace).await;
+                }
+            }
+        }
+    }
+}
+
+/// The server refused one of our own requests.
+pub(crate) fn refused(method: Method, error: ErrorObject, text: &[u8]) -> Failure {
+    let message: String = error.message(text).chars().filter(|c| !c.is_control()).take(200).collect();
+    Failure::new(Kind::Garbage, format!("the server refused {}: {} ({message})", method.as_str(), error.code))
+}
+
+/// Tells a legacy server that nobody waits for its answer any more.
+struct CancelOnDrop<'a> {
+    /// Gone once the answer is there.
+    link: Option<&'a Arc<HttpLink>>,
+    id: u64,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.link
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let text = outbound::cancelled(self.id, "the caller does not wait any more");
+            Link::Http(Arc::clone(link)).notify(text.into());
+        }
+    }
+}

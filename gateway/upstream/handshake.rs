@@ -1,0 +1,279 @@
+//! Finding out which era a server speaks, and opening a conversation in it. Only `server/discover` and `initialize`
+//! are ever sent as a probe, never anything with effects; no answer that says nothing about the era is taken for one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::legacy::{self, Welcome};
+use lockgate_protocol::meta::Sender;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern::{self, Common, Discovery};
+use lockgate_protocol::outbound::Outbound;
+use lockgate_protocol::revision::Revision;
+use lockgate_protocol::write;
+use serde_json::Value;
+
+use crate::config::EraChoice;
+use crate::connection::{Link, Peer};
+use crate::failure::{Failure, Kind};
+use crate::http::{HttpLink, Post, Posted, status_failure};
+use crate::status::{Stage, Trouble};
+
+/// How long one probe may take before its silence is read as an answer (stdio) or as a failure (HTTP).
+const PROBE: Duration = Duration::from_secs(10);
+
+/// Who we say that we are.
+pub(crate) struct Introduction {
+    /// JSON text of our `Implementation`.
+    pub(crate) info: Arc<[u8]>,
+    /// `ClientCapabilities` for a legacy `initialize`.
+    pub(crate) capabilities: Value,
+}
+
+/// What the probe said.
+enum Probe {
+    Modern(Revision, Box<Discovery>),
+    Legacy,
+    /// The child ended when it saw a modern request (servers on older SDKs do).
+    Gone,
+    /// It says nothing about the era; the words say why.
+    Nothing(Failure),
+    /// It contradicts itself or refuses something of ours; ask once more before giving up.
+    Again(String),
+    Incompatible(String),
+}
+
+/// A handshake that failed.
+pub(crate) struct Refused {
+    pub(crate) trouble: Trouble,
+    pub(crate) needs_auth: bool,
+    /// Start it again and open with `initialize` at once.
+    pub(crate) retry_legacy: bool,
+    /// Try HTTP+SSE instead of Streamable HTTP.
+    pub(crate) maybe_sse: bool,
+}
+
+impl Refused {
+    pub(crate) fn new(stage: Stage, words: impl Into<String>) -> Self {
+        let trouble = Trouble { stage, words: words.into(), stderr: Vec::new() };
+        Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false }
+    }
+
+    fn of(failure: &Failure) -> Self {
+        let stage = if failure.sent { Stage::Handshake } else { Stage::Connect };
+        let mut refused = Self::new(stage, failure.words.clone());
+        refused.needs_auth = failure.kind == Kind::NeedsAuth;
+        refused
+    }
+}
+
+/// Opens a conversation over `link` and says who is at the other end. Ids 1 to 3 are used up.
+pub(crate) async fn open(
+    link: &Link,
+    choice: EraChoice,
+    transport: &'static str,
+    intro: &Introduction,
+) -> Result<Peer, Refused> {
+    if choice != EraChoice::Legacy {
+        let first = probe(link, intro, 1).await;
+        let probed = if matches!(first, Probe::Again(_)) { probe(link, intro, 2).await } else { first };
+        match probed {
+            Probe::Modern(revision, found) => return Ok(modern_peer(revision, *found, transport)),
+            Probe::Legacy if choice == EraChoice::Auto => {}
+            Probe::Legacy => {
+                return Err(Refused::new(Stage::Handshake, "the server speaks legacy revisions only; set `era: auto` or `era: legacy`"));
+            }
+            Probe::Gone if choice == EraChoice::Auto => {
+                let mut refused = Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions");
+                refused.retry_legacy = true;
+                return Err(refused);
+            }
+            Probe::Gone => return Err(Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions")),
+            Probe::Nothing(failure) => return Err(Refused::of(&failure)),
+            Probe::Again(words) | Probe::Incompatible(words) => return Err(Refused::new(Stage::Handshake, words)),
+        }
+    }
+    initialize(link, intro).await.map(|welcome| legacy_peer(welcome, transport))
+}
+
+fn modern_peer(revision: Revision, found: Discovery, transport: &'static str) -> Peer {
+    Peer {
+        revision,
+        transport,
+        offers: found.offers,
+        extensions: found.extensions,
+        instructions: found.instructions,
+        name: found.name,
+        version: found.version,
+    }
+}
+
+fn legacy_peer(welcome: Welcome, transport: &'static str) -> Peer {
+    Peer {
+        revision: welcome.revision,
+        transport,
+        offers: welcome.offers,
+        extensions: welcome.extensions,
+        instructions: welcome.instructions,
+        name: welcome.name,
+        version: welcome.version,
+    }
+}
+
+async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
+    let revision = Revision::NEWEST_MODERN;
+    let sender = Sender { revision: revision.as_str(), capabilities: b"{}", info: &intro.info };
+    let text = Bytes::from(Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover));
+    match link {
+        Link::Duplex(duplex) => {
+            let answer = tokio::time::timeout(PROBE, duplex.request(id, text, None, false)).await;
+            match answer {
+                Err(_) => Probe::Legacy,
+                Ok(Ok(response)) => judge_duplex(&response),
+                Ok(Err(failure)) if failure.kind == Kind::Lost => Probe::Gone,
+                Ok(Err(failure)) => Probe::Nothing(failure),
+            }
+        }
+        Link::Http(link) => {
+            let mut headers = HeaderMap::new();
+            headers.insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
+            headers.insert(HeaderName::from_static(modern::METHOD_HEADER), HeaderValue::from_static(Method::Discover.as_str()));
+            let post = Post { id: Some(id), text, headers, conversation: None };
+            match tokio::time::timeout(PROBE, link.post(post)).await {
+                Err(_) => Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send()),
+                // Not an answer to what was asked: a server of another era may say anything.
+                Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Legacy,
+                Ok(Err(failure)) => Probe::Nothing(failure),
+                Ok(Ok(posted)) => judge_http(&posted),
+            }
+        }
+    }
+}
+
+/// protocol: versioning, server/discover. Any error that is not one of the modern era means legacy.
+fn judge_duplex(response: &Response) -> Probe {
+    match &response.outcome {
+        Outcome::Result(span, _) => judge_discovery(span.of(&response.text)),
+        Outcome::Error(error) => judge_error(error.code, error.data(&response.text)),
+    }
+}
+
+fn judge_http(posted: &Posted) -> Probe {
+    let nothing = || Probe::Nothing(status_failure(posted, false));
+    match (&posted.response, posted.status.as_u16()) {
+        (_, 401 | 403 | 407 | 408 | 429) => nothing(),
+        (Some(response), _) => judge_duplex(response),
+        (None, 500..=u16::MAX) => nothing(),
+        (None, 300..=399) => Probe::Incompatible("the server redirects; configure the URL that it redirects to".into()),
+        (None, _) => Probe::Legacy,
+    }
+}
+
+fn judge_discovery(result: &[u8]) -> Probe {
+    let Some(found) = modern::read_discovery(result) else { return Probe::Legacy };
+    match modern::common(&found.versions) {
+        Common::Modern(revision) => Probe::Modern(revision, Box::new(found)),
+        Common::Legacy => Probe::Legacy,
+        Common::None => Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&found.versions))),
+    }
+}
+
+fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
+    match error {
+        code::UNSUPPORTED_VERSION => {
+            let versions = modern::supported(data);
+            match modern::common(&versions) {
+                Common::Modern(_) => Probe::Again("the server contradicts itself about its revisions".into()),
+                Common::Legacy => Probe::Legacy,
+                Common::None => Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&versions))),
+            }
+        }
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => {
+            Probe::Incompatible(format!("the server refused server/discover with {error}, which only a modern server says"))
+        }
+        _ => Probe::Legacy,
+    }
+}
+
+fn shown(versions: &[String]) -> String {
+    let clean = |v: &String| v.chars().filter(|c| !c.is_control()).take(20).collect::<String>();
+    versions.iter().take(5).map(clean).collect::<Vec<_>>().join(", ")
+}
+
+async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refused> {
+    let info = serde_json::from_slice(&intro.info).unwrap_or_default();
+    let params = legacy::initialize_params(Revision::NEWEST_LEGACY, &intro.capabilities, &info);
+    let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
+    text.extend_from_slice(params.to_string().as_bytes());
+    text.push(b'}');
+    let text = Bytes::from(text);
+    let (response, session) = match link {
+        Link::Duplex(duplex) => (duplex.request(3, text, None, false).await.map_err(|f| Refused::of(&f))?, None),
+        Link::Http(link) => {
+            let post = Post { id: Some(3), text, headers: HeaderMap::new(), conversation: None };
+            let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
+            let session = posted.headers.get(modern::SESSION_HEADER).cloned();
+            match posted.response {
+                Some(response) if !matches!(posted.status.as_u16(), 401 | 403) => (response, session),
+                _ => return Err(refused_status(&posted)),
+            }
+        }
+    };
+    let welcome = match &response.outcome {
+        Outcome::Result(span, _) => legacy::read_welcome(span.of(&response.text))
+            .map_err(|e| Refused::new(Stage::Handshake, format!("initialize: {e}")))?,
+        Outcome::Error(error) => {
+            let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
+            return Err(Refused::new(Stage::Handshake, failure.words));
+        }
+    };
+    if let Link::Http(link) = link {
+        link.set_session(session_headers(session, welcome.revision));
+    }
+    confirm(link).await;
+    Ok(welcome)
+}
+
+/// `notifications/initialized`, before anything else is sent.
+async fn confirm(link: &Link) {
+    let text = Bytes::from(write::notification(Method::Initialized.as_str(), b"{}"));
+    match link {
+        Link::Duplex(duplex) => drop(duplex.notify(text)),
+        Link::Http(link) => {
+            let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+            if let Err(failure) = link.post(post).await {
+                tracing::debug!(%failure, "notifications/initialized did not reach the server");
+            }
+        }
+    }
+}
+
+fn refused_status(posted: &Posted) -> Refused {
+    let mut refused = Refused::of(&status_failure(posted, false));
+    refused.maybe_sse = matches!(posted.status.as_u16(), 400..500) && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
+    refused
+}
+
+/// Session id and version, which every later request of a legacy session carries.
+fn session_headers(session: Option<HeaderValue>, revision: Revision) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(id) = session.filter(|id| id.as_bytes().iter().all(|b| (0x21..=0x7e).contains(b))) {
+        headers.insert(HeaderName::from_static(modern::SESSION_HEADER), id);
+    }
+    if revision >= Revision::V2025_06_18 {
+        headers.insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
+    }
+    headers
+}
+
+/// The link of a legacy server, kept for the stream of its session.
+pub(crate) fn http(link: &Link) -> Option<&Arc<HttpLink>> {
+    match link {
+        Link::Http(link) => Some(link),
+        Link::Duplex(_) => None,
+    }
+}

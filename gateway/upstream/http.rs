@@ -1,0 +1,369 @@
+//! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event stream.
+//! It repeats nothing, follows no redirect, and resumes a broken stream only where the server gave event ids.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
+use http_body_util::Full;
+use lockgate_egress::{Body, BodyError, Origin, SendError};
+use lockgate_protocol::jsonrpc::{self, From, Message, Response};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::sse;
+use parking_lot::RwLock;
+use tokio::task::JoinSet;
+
+use crate::call::Conversation;
+use crate::config::Limits;
+use crate::failure::{Failure, Kind};
+use crate::link::Inbox;
+
+/// Times a broken stream of one call is resumed.
+const MAX_RESUMES: usize = 5;
+/// Longest delay that a server may ask for before its stream is resumed.
+const MAX_RETRY: Duration = Duration::from_secs(10);
+/// How long the rest of a stream may take after its response, before its connection is given up.
+const DRAIN: Duration = Duration::from_millis(250);
+/// Questions of one server that wait for answers during one call.
+const MAX_QUESTIONS: usize = 16;
+
+/// One server's endpoint and the headers that every request to it carries.
+pub(crate) struct HttpLink {
+    origin: Origin,
+    /// Static headers, `Accept`, `Content-Type`, `User-Agent`.
+    base: HeaderMap,
+    limits: Limits,
+    inbox: Arc<dyn Inbox>,
+    /// Legacy: session id and version, once they are known.
+    session: RwLock<HeaderMap>,
+}
+
+/// One message to post.
+pub(crate) struct Post<'a> {
+    /// The id of the request in `text`; `None` for notifications and responses.
+    pub(crate) id: Option<u64>,
+    pub(crate) text: Bytes,
+    /// Headers of this message alone.
+    pub(crate) headers: HeaderMap,
+    pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
+}
+
+/// What came back for one POST.
+pub(crate) struct Posted {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// The response with our id, or an error without an id.
+    pub(crate) response: Option<Response>,
+}
+
+impl HttpLink {
+    pub(crate) fn new(origin: Origin, configured: HeaderMap, limits: Limits, inbox: Arc<dyn Inbox>) -> Self {
+        let mut base = HeaderMap::new();
+        base.insert(USER_AGENT, HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))));
+        base.extend(configured);
+        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Self { origin, base, limits, inbox, session: RwLock::new(HeaderMap::new()) }
+    }
+
+    pub(crate) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Headers that all later requests carry (legacy session id and version).
+    pub(crate) fn set_session(&self, headers: HeaderMap) {
+        *self.session.write() = headers;
+    }
+
+    pub(crate) fn has_session(&self) -> bool {
+        self.session.read().contains_key(lockgate_protocol::modern::SESSION_HEADER)
+    }
+
+    fn request(&self, verb: Verb, extra: HeaderMap, text: Bytes) -> HttpRequest<Full<Bytes>> {
+        let mut request = HttpRequest::new(Full::new(text));
+        *request.method_mut() = verb;
+        *request.uri_mut() = self.origin.uri().clone();
+        let headers = request.headers_mut();
+        headers.clone_from(&self.base);
+        for (name, value) in self.session.read().iter() {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in extra {
+            if let Some(name) = name {
+                headers.insert(name, value);
+            }
+        }
+        request
+    }
+
+    /// Posts one message and waits for its response.
+    pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
+        let request = self.request(Verb::POST, post.headers, post.text);
+        let response = self.origin.send(request).await.map_err(send_failure)?;
+        let (head, body) = response.into_parts();
+        let streams = is_event_stream(&head.headers);
+        let response = if streams && head.status.is_success() {
+            match post.id {
+                Some(id) => Some(self.follow(body, id, post.conversation).await?),
+                None => None,
+            }
+        } else {
+            let text = body.collect_limited(self.limits.response_bytes).await.map_err(body_failure)?;
+            self.read_response(text, post.id, head.status)?
+        };
+        Ok(Posted { status: head.status, headers: head.headers, response })
+    }
+
+    /// The response in a plain body: a message with our id, or an error that names none.
+    fn read_response(&self, text: Bytes, id: Option<u64>, status: StatusCode) -> Result<Option<Response>, Failure> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let id = id.unwrap_or_default();
+        match jsonrpc::parse(text, self.limits.depth, From::Server) {
+            Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => Ok(Some(response)),
+            Ok(_) if status.is_success() => {
+                Err(Failure::new(Kind::Garbage, "the server answered another request than the one it was sent").after_send())
+            }
+            Err(_) if status.is_success() => {
+                Err(Failure::new(Kind::Garbage, "the server's answer is not a JSON-RPC message").after_send())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a stream until the response with `id`; notifications and questions on the way go where they belong.
+    async fn follow(
+        self: &Arc<Self>,
+        body: Body,
+        id: u64,
+        conversation: Option<&Arc<dyn Conversation>>,
+    ) -> Result<Response, Failure> {
+        let mut reading = Reading::new(body, self.limits.event_bytes);
+        let mut questions = JoinSet::new();
+        let mut resumes = 0;
+        loop {
+            match reading.next().await {
+                Ok(Some(event)) => {
+                    if let Some(response) = self.take(event, Some(id), conversation, &mut questions)? {
+                        reading.drain();
+                        return Ok(response);
+                    }
+                }
+                Err(failure) if failure.kind == Kind::TooLarge => return Err(failure),
+                ended => {
+                    resumes += 1;
+                    let words = ended.err().map_or("the server's stream ended without an answer".into(), |f| f.words);
+                    let Some(last) = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES) else {
+                        return Err(Failure::new(Kind::Lost, words).after_send());
+                    };
+                    tokio::time::sleep(reading.retry).await;
+                    let body = self.open(Some(&last)).await?.ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
+                    reading.resume(body);
+                }
+            }
+        }
+    }
+
+    /// One event: gives the response if it is the one waited for.
+    fn take(
+        self: &Arc<Self>,
+        event: sse::Event,
+        id: Option<u64>,
+        conversation: Option<&Arc<dyn Conversation>>,
+        questions: &mut JoinSet<()>,
+    ) -> Result<Option<Response>, Failure> {
+        if event.data.is_empty() {
+            return Ok(None);
+        }
+        let Ok(message) = jsonrpc::parse(event.data, self.limits.depth, From::Server) else {
+            return Err(Failure::new(Kind::Garbage, "the server sent an event that is not a JSON-RPC message").after_send());
+        };
+        match message {
+            Message::Response(response) if id.is_some() && response.number() == id => return Ok(Some(response)),
+            Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
+            Message::Notification(note) => match (note.method, conversation) {
+                (Method::Progress, Some(conversation)) => conversation.progress(&note),
+                _ => self.inbox.notification(note, conversation.cloned()),
+            },
+            Message::Request(question) => {
+                while questions.try_join_next().is_some() {}
+                if questions.len() < MAX_QUESTIONS {
+                    let answer = self.inbox.question(question, conversation.cloned());
+                    let link = Arc::clone(self);
+                    questions.spawn(async move {
+                        let text = answer.await;
+                        let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+                        if let Err(failure) = link.post(post).await {
+                            tracing::debug!(%failure, "an answer did not reach the server");
+                        }
+                    });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405 and the like).
+    pub(crate) async fn open(&self, last_id: Option<&str>) -> Result<Option<Body>, Failure> {
+        let mut extra = HeaderMap::new();
+        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+            extra.insert(HeaderName::from_static("last-event-id"), value);
+        }
+        let mut request = self.request(Verb::GET, extra, Bytes::new());
+        request.headers_mut().remove(CONTENT_TYPE);
+        let response = self.origin.send(request).await.map_err(send_failure)?;
+        let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
+        if response.status() == StatusCode::NOT_FOUND && self.has_session() {
+            return Err(Failure::new(Kind::SessionLost, "the server has forgotten the session"));
+        }
+        Ok(streams.then(|| response.into_body()))
+    }
+
+    /// Follows the stream of a legacy session, reopening it when it breaks, until the session is lost or the server
+    /// has no such stream. `opened` is called each time a stream stands.
+    pub(crate) async fn listen(self: &Arc<Self>, mut opened: impl FnMut(bool) + Send) -> Failure {
+        let mut questions = JoinSet::new();
+        let (mut last_id, mut wait, mut first) = (None::<String>, Duration::from_millis(500), true);
+        loop {
+            match self.open(last_id.as_deref()).await {
+                Ok(Some(body)) => {
+                    opened(first);
+                    first = false;
+                    wait = Duration::from_millis(500);
+                    let mut reading = Reading::new(body, self.limits.event_bytes);
+                    while let Ok(Some(event)) = reading.next().await {
+                        if self.take(event, None, None, &mut questions).is_err() {
+                            break;
+                        }
+                    }
+                    last_id = reading.last_id.or(last_id);
+                    wait = wait.max(reading.retry);
+                }
+                Ok(None) if first => return Failure::new(Kind::Unavailable, "the server offers no stream"),
+                Err(failure) if failure.kind == Kind::SessionLost => return failure,
+                Ok(None) | Err(_) => wait = (wait * 2).min(Duration::from_secs(30)),
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Ends a legacy session; a server that does not take it (405) is left alone.
+    pub(crate) async fn delete(&self) {
+        if self.has_session() {
+            let request = self.request(Verb::DELETE, HeaderMap::new(), Bytes::new());
+            if let Ok(response) = self.origin.send(request).await {
+                let _ = response.into_body().collect_limited(64 * 1024).await;
+            }
+        }
+    }
+}
+
+/// A stream being read.
+struct Reading {
+    body: Option<Body>,
+    decoder: sse::Decoder,
+    max: usize,
+    last_id: Option<String>,
+    retry: Duration,
+}
+
+impl Reading {
+    fn new(body: Body, max: usize) -> Self {
+        Self { body: Some(body), decoder: sse::Decoder::new(max), max, last_id: None, retry: Duration::from_millis(200) }
+    }
+
+    fn resume(&mut self, body: Body) {
+        self.body = Some(body);
+        self.decoder = sse::Decoder::new(self.max);
+    }
+
+    /// The next event; `None` at the end of the stream.
+    async fn next(&mut self) -> Result<Option<sse::Event>, Failure> {
+        loop {
+            match self.decoder.next() {
+                Ok(Some(event)) => {
+                    if let Some(id) = &event.id {
+                        self.last_id = Some(id.to_string());
+                    }
+                    if let Some(ms) = event.retry {
+                        self.retry = Duration::from_millis(ms).min(MAX_RETRY);
+                    }
+                    return Ok(Some(event));
+                }
+                Ok(None) => {}
+                Err(_) => {
+                    let words = "the server sent an event larger than allowed (limits.event_bytes)";
+                    return Err(Failure::new(Kind::TooLarge, words).after_send());
+                }
+            }
+            let Some(body) = self.body.as_mut() else { return Ok(None) };
+            match body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.decoder.push(data);
+                    }
+                }
+                Some(Err(error)) => return Err(body_failure(error)),
+                None => self.body = None,
+            }
+        }
+    }
+
+    /// Lets the stream end in the background, so that its connection can be used again.
+    fn drain(mut self) {
+        let Some(mut body) = self.body.take() else { return };
+        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
+        let mut rest = Box::pin(tokio::time::timeout(DRAIN, rest));
+        if rest.as_mut().now_or_never().is_none() {
+            tokio::spawn(rest);
+        }
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|v| {
+        let kind = v.as_bytes().split(|&b| b == b';').next().unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream")
+    })
+}
+
+/// `Retry-After` in seconds, if there is one.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
+}
+
+fn send_failure(error: SendError) -> Failure {
+    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
+    let failure = Failure::new(kind, error.to_string());
+    if error.sent { failure.after_send() } else { failure }
+}
+
+fn body_failure(error: BodyError) -> Failure {
+    let words = error.to_string();
+    match error {
+        BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),
+        BodyError::Broken(_) => Failure::new(Kind::Lost, words).after_send(),
+    }
+}
+
+/// What a status without a JSON-RPC answer means.
+pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
+    let status = posted.status;
+    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    match status.as_u16() {
+        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
+        404 if has_session => Failure::new(Kind::SessionLost, "the server has forgotten the session"),
+        408 | 429 | 502..=504 => {
+            let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
+            Failure::new(Kind::Unavailable, words).retry_after(wait).after_send()
+        }
+        _ => Failure::new(Kind::Garbage, words).after_send(),
+    }
+}
+

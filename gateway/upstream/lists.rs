@@ -1,0 +1,187 @@
+//! Reading every page of every list of a server, within bounds, into one catalog.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::header::ParamHeaders;
+use lockgate_protocol::list;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::scan::{self, Span};
+use lockgate_protocol::write;
+
+use crate::catalog::{Catalog, Item, Kind};
+use crate::config::Limits;
+use crate::connection::{Ask, Connection, Link};
+use crate::failure::{self, Failure};
+
+/// Longest key of an item, in bytes.
+const MAX_KEY: usize = 8 * 1024;
+
+fn method(kind: Kind) -> Method {
+    match kind {
+        Kind::Tools => Method::ToolsList,
+        Kind::Prompts => Method::PromptsList,
+        Kind::Resources => Method::ResourcesList,
+        Kind::Templates => Method::TemplatesList,
+    }
+}
+
+/// Reads all lists that the server declared. A list that it refuses is empty, and `omitted` says so.
+///
+/// # Errors
+/// The transport failed, or the server sent something that is not a list.
+pub(crate) async fn read(connection: &Connection, limits: &Limits, capabilities: &[u8]) -> Result<Catalog, Failure> {
+    let offers = connection.peer.offers;
+    let mut catalog = Catalog {
+        instructions: connection.peer.instructions.as_deref().map(Arc::from),
+        offers,
+        extensions: connection.peer.extensions.as_ref().map(|e| e.to_string().into()),
+        public: true,
+        ..Catalog::default()
+    };
+    for kind in Kind::ALL {
+        let offered = match kind {
+            Kind::Tools => offers.tools,
+            Kind::Prompts => offers.prompts,
+            Kind::Resources | Kind::Templates => offers.resources,
+        };
+        if offered {
+            let items = pages(connection, kind, limits, capabilities, &mut catalog).await?;
+            match kind {
+                Kind::Tools => {
+                    catalog.has_headers = items.iter().any(|t| t.headers.is_some());
+                    catalog.tools = items;
+                }
+                Kind::Prompts => catalog.prompts = items,
+                Kind::Resources => catalog.resources = items,
+                Kind::Templates => catalog.templates = items,
+            }
+        }
+    }
+    if connection.era() == Era::Legacy {
+        catalog.public = false;
+    }
+    Ok(catalog)
+}
+
+async fn pages(
+    connection: &Connection,
+    kind: Kind,
+    limits: &Limits,
+    capabilities: &[u8],
+    catalog: &mut Catalog,
+) -> Result<Vec<Item>, Failure> {
+    let (mut items, mut keys, mut cursors) = (Vec::new(), HashSet::new(), HashSet::new());
+    let mut cursor: Option<Bytes> = None;
+    for page in 0.. {
+        if page >= limits.list_pages {
+            catalog.omitted.push(format!("{}: more than {} pages (limits.list_pages)", kind.member(), limits.list_pages));
+            break;
+        }
+        let params = [("cursor", cursor.as_ref().map(|c| c.to_vec()))];
+        let mut ask = Ask::own(method(kind), &params);
+        ask.capabilities = capabilities;
+        let (response, result) = match connection.simple(ask).await {
+            Err(failure) if failure.kind == failure::Kind::Garbage && !failure.sent => {
+                catalog.omitted.push(format!("{}: {}", kind.member(), failure.words));
+                break;
+            }
+            other => other?,
+        };
+        let lockgate_protocol::jsonrpc::Outcome::Result(_, members) = &response.outcome else { break };
+        let member = |name: &str| scan::find(members, &response.text, name);
+        note_cache(catalog, member("ttlMs").map(|s| s.of(&response.text)), member("cacheScope").map(|s| s.of(&response.text)));
+        let array = member(kind.member())
+            .ok_or_else(|| broken(format!("the result of {} has no `{}`", method(kind).as_str(), kind.member())))?;
+        let full = take(&response.text, array, kind, limits, connection, &mut items, &mut keys, catalog)?;
+        cursor = member("nextCursor").map(|s| response.text.slice(s.range())).filter(|c| c.starts_with(b"\""));
+        drop(result);
+        match &cursor {
+            _ if full => break,
+            None => break,
+            Some(next) if !cursors.insert(next.clone()) => {
+                catalog.omitted.push(format!("{}: the server repeats a cursor", kind.member()));
+                break;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(items)
+}
+
+fn broken(words: String) -> Failure {
+    Failure::new(failure::Kind::Garbage, words).after_send()
+}
+
+fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
+    let ttl = ttl.and_then(|t| std::str::from_utf8(t).ok()?.parse::<i64>().ok()).unwrap_or(0);
+    let ttl = u64::try_from(ttl).unwrap_or(0);
+    catalog.ttl_ms = Some(catalog.ttl_ms.map_or(ttl, |old| old.min(ttl)));
+    catalog.public &= scope == Some(b"\"public\"");
+}
+
+/// Takes the items of one page. Gives true when the list is full.
+#[allow(clippy::too_many_arguments)]
+fn take(
+    text: &Bytes,
+    array: Span,
+    kind: Kind,
+    limits: &Limits,
+    connection: &Connection,
+    items: &mut Vec<Item>,
+    keys: &mut HashSet<Arc<str>>,
+    catalog: &mut Catalog,
+) -> Result<bool, Failure> {
+    let (raw, bad) = list::items(text, array, kind.key(), limits.depth)
+        .map_err(|flaw| broken(format!("{}: {flaw}", method(kind).as_str())))?;
+    if bad > 0 {
+        catalog.omitted.push(format!("{}: {bad} items without a `{}`", kind.member(), kind.key()));
+    }
+    for item in raw {
+        if items.len() >= limits.list_items {
+            catalog.omitted.push(format!("{}: more than {} items (limits.list_items)", kind.member(), limits.list_items));
+            return Ok(true);
+        }
+        let key: Arc<str> = item.key.into();
+        if key.len() > MAX_KEY || !keys.insert(Arc::clone(&key)) {
+            catalog.omitted.push(format!("{}: {} twice, or too long", kind.member(), short(&key)));
+            continue;
+        }
+        match headers(kind, &item.text) {
+            // A copy, so that one item does not keep its whole page alive.
+            Ok(headers) => items.push(Item { key, text: Bytes::copy_from_slice(&item.text), headers }),
+            Err(words) if connection.era() == Era::Modern && matches!(connection.link, Link::Http(_)) => {
+                catalog.omitted.push(format!("tool {}: {words}", short(&key)));
+            }
+            // Only HTTP gives the annotations a meaning, so without it they are dropped rather than the tool.
+            Err(_) => items.push(Item { key, text: without_annotations(&item.text), headers: None }),
+        }
+    }
+    Ok(false)
+}
+
+fn short(key: &str) -> String {
+    let mut out = Vec::new();
+    write::string(&mut out, &key.chars().take(80).collect::<String>());
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The header annotations of a tool, if it is one and has some.
+fn headers(kind: Kind, item: &[u8]) -> Result<Option<Arc<ParamHeaders>>, String> {
+    let Some(schema) = list::member(item, "inputSchema").filter(|_| kind == Kind::Tools) else { return Ok(None) };
+    match ParamHeaders::from_schema(schema) {
+        Ok(headers) if headers.is_empty() => Ok(None),
+        Ok(headers) => Ok(Some(Arc::new(headers))),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn without_annotations(item: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(item.len());
+    match list::strip_annotations(&mut out, item) {
+        Ok(()) => out.into(),
+        Err(_) => Bytes::copy_from_slice(item),
+    }
+}

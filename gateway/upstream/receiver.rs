@@ -1,0 +1,162 @@
+//! What a server says on its own: log messages, changes, questions. Each goes to the call or session that it
+//! belongs to; what belongs to nobody is answered or dropped here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::write;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{Notify, oneshot};
+
+use crate::call::{BoxFuture, ClientSession, Conversation, Unasked};
+use crate::link::Inbox;
+use crate::{Event, Events};
+
+/// Most bytes of the message of a question that the gateway labels.
+const MAX_LABELLED: usize = 64 * 1024;
+
+/// The receiving end of one connection.
+pub(crate) struct Receiver {
+    pub(crate) slug: Arc<str>,
+    pub(crate) events: Events,
+    /// The lists have changed on the server.
+    pub(crate) stale: Arc<Notify>,
+    /// The client session that the connection is for, if it is not shared.
+    pub(crate) session: Option<Weak<dyn ClientSession>>,
+    /// Why the connection is over, once it is.
+    pub(crate) over: Over,
+    pub(crate) acknowledgements: Acknowledgements,
+}
+
+/// Who waits for the acknowledgement of a listen, by its id.
+pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<String>>>>>;
+
+/// Says once that a connection is over.
+#[derive(Clone, Default)]
+pub(crate) struct Over(Arc<OverState>);
+
+#[derive(Default)]
+struct OverState {
+    words: Mutex<Option<String>>,
+    wake: Notify,
+}
+
+impl Over {
+    pub(crate) fn set(&self, words: String) {
+        self.0.words.lock().get_or_insert(words);
+        self.0.wake.notify_waiters();
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.words.lock().is_some()
+    }
+
+    /// Waits for the end; gives the words.
+    pub(crate) async fn wait(&self) -> String {
+        loop {
+            let wake = self.0.wake.notified();
+            if let Some(words) = self.0.words.lock().clone() {
+                return words;
+            }
+            wake.await;
+        }
+    }
+}
+
+impl Inbox for Receiver {
+    fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
+        match note.method {
+            Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => self.stale.notify_one(),
+            Method::ResourceUpdated => {
+                if let Some(uri) = note.param_str("uri") {
+                    let params = Bytes::copy_from_slice(&params_text(&note));
+                    let _ = self.events.send(Event::Updated { slug: Arc::clone(&self.slug), uri: uri.into_owned(), params });
+                }
+            }
+            Method::Message => match (running, self.session.as_ref().and_then(Weak::upgrade)) {
+                (Some(conversation), _) => conversation.log(&note),
+                (None, Some(session)) => session.log(&self.slug, &note),
+                // It may be about another client's call, so nobody gets it.
+                (None, None) => tracing::debug!(server = %self.slug, "log message that belongs to no call"),
+            },
+            Method::Acknowledged => self.acknowledge(&note),
+            Method::Progress | Method::Cancelled => {}
+            _ => tracing::debug!(server = %self.slug, method = %note.method_name(), "notification dropped"),
+        }
+    }
+
+    fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
+        let id = question.id_bytes();
+        let session = self.session.as_ref().and_then(Weak::upgrade);
+        let slug = Arc::clone(&self.slug);
+        Box::pin(async move {
+            let refuse = |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
+            let params = match question.method {
+                Method::Ping => return write::result(&id, b"{}").into(),
+                Method::Elicit => labelled(&slug, &question),
+                Method::Sample | Method::Roots => params_text(&question),
+                _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
+            };
+            let answer = match (running, session) {
+                (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
+                (None, Some(session)) => session.ask(question.method, params.into()).await,
+                (None, None) => Err(Unasked::Undeclared),
+            };
+            match answer {
+                Ok(result) => write::result(&id, &result).into(),
+                Err(Unasked::Undeclared) => refuse(code::METHOD_NOT_FOUND, "the client cannot be asked this"),
+                Err(Unasked::Refused { code, message }) => refuse(code, &message),
+                // An elicitation that nobody answers counts as cancelled; the others have no such result.
+                Err(_) if question.method == Method::Elicit => write::result(&id, br#"{"action":"cancel"}"#).into(),
+                Err(unasked) => refuse(code::INTERNAL, &unasked.to_string()),
+            }
+        })
+    }
+
+    fn closed(&self, words: String) {
+        self.over.set(words);
+    }
+}
+
+impl Receiver {
+    fn acknowledge(&self, note: &Request) {
+        let id = note.meta(meta::SUBSCRIPTION_ID).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
+        let waiting = id.and_then(|id: u64| self.acknowledgements.lock().remove(&id));
+        if let Some(waiting) = waiting {
+            let filter: Value = note.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).unwrap_or_default();
+            let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
+            let _ = waiting.send(uris.into_iter().flatten().filter_map(|u| u.as_str().map(Into::into)).collect());
+        }
+    }
+}
+
+/// The `params` of a message as JSON text; `{}` when there are none.
+pub(crate) fn params_text(message: &Request) -> Vec<u8> {
+    params_with(message, None)
+}
+
+/// The `params` of an elicitation, whose message names the server that asks: a client only knows the gateway.
+pub(crate) fn labelled(slug: &str, message: &Request) -> Vec<u8> {
+    let text = message.param_str("message").unwrap_or_default();
+    let text: String = text.chars().take(MAX_LABELLED).collect();
+    params_with(message, Some(&format!("[{slug}] {text}")))
+}
+
+fn params_with(message: &Request, label: Option<&str>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(message.text.len());
+    let mut object = write::Object::open(&mut out);
+    for member in message.params() {
+        match label {
+            Some(label) if member.is(&message.text, "message") => object.string("message", label),
+            _ => object.copy(member.key.of(&message.text), member.value.of(&message.text)),
+        }
+    }
+    object.close();
+    out
+}

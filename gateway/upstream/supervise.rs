@@ -1,0 +1,379 @@
+//! Keeps one server connected: opens, reads its lists, follows its changes, and starts over with growing pauses
+//! when it is lost. What it finds goes into the status, in words a person can act on.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::call::ClientSession;
+use crate::catalog::Catalog;
+use crate::client::Shared;
+use crate::config::{EraChoice, Transport};
+use crate::connection::{Ask, Connection, Link};
+use crate::duplex::{Bounds, Duplex};
+use crate::failure::{Failure, Kind};
+use crate::handshake::{self, Introduction, Refused};
+use crate::http::HttpLink;
+use crate::link::Inbox;
+use crate::receiver::{Acknowledgements, Over, Receiver};
+use crate::status::{self, Stage, State, Trouble};
+use crate::{Event, lists, process, sse};
+
+/// Pause before the first restart; doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A connection that stood this long starts the pauses anew.
+const STABLE: Duration = Duration::from_secs(30);
+/// Changes of lists within this time are read once.
+const SETTLE: Duration = Duration::from_millis(250);
+/// How long a process may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a server may take to acknowledge a listen.
+const ACKNOWLEDGE: Duration = Duration::from_secs(5);
+/// Messages queued for a process that does not read.
+const OUTGOING: usize = 1024;
+
+/// Runs until the client is closed.
+pub(crate) async fn supervise(shared: Arc<Shared>) {
+    let mut failures = 0;
+    loop {
+        let began = tokio::time::Instant::now();
+        tokio::select! {
+            refused = cycle(&shared) => report(&shared, refused),
+            () = shared.closing.cancelled() => break,
+        }
+        shared.live.store(None);
+        failures = if began.elapsed() > STABLE { 1 } else { failures + 1 };
+        let pause = pause(failures);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.closing.cancelled() => break,
+        }
+        shared.set_status(|status| status.restarts += 1);
+    }
+    let live = shared.live.swap(None);
+    let all = shared.sessions.take().into_iter().chain(live);
+    let closing: Vec<_> = all.map(|c| tokio::spawn(async move { c.close(GRACE).await })).collect();
+    for task in closing {
+        let _ = task.await;
+    }
+}
+
+/// Doubling, with a jitter of a quarter so that servers do not come back in step.
+fn pause(failures: u32) -> Duration {
+    let base = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_PAUSE);
+    let mut random = [0u8; 1];
+    let _ = getrandom::fill(&mut random);
+    base + base.mul_f64(f64::from(random[0]) / 1024.0)
+}
+
+fn report(shared: &Shared, refused: Refused) {
+    if refused.retry_legacy {
+        shared.known_legacy.store(true, Ordering::Relaxed);
+    } else {
+        shared.known_legacy.store(false, Ordering::Relaxed);
+    }
+    let state = if refused.needs_auth { State::NeedsAuth } else { State::Failed };
+    shared.fail(state, refused.trouble);
+}
+
+/// One life of a connection, from start to loss.
+async fn cycle(shared: &Arc<Shared>) -> Refused {
+    let up = tokio::time::timeout(shared.config.start_timeout, bring_up(shared)).await;
+    let (connection, catalog, over) = match up {
+        Ok(Ok(up)) => up,
+        Ok(Err(refused)) => return refused,
+        Err(_) => {
+            let words = format!("the server was not ready within {} s (start_timeout)", shared.config.start_timeout.as_secs());
+            return Refused::new(Stage::Start, words);
+        }
+    };
+    shared.publish(catalog);
+    let peer = status::Peer {
+        era: connection.era(),
+        revision: connection.peer.revision,
+        transport: connection.peer.transport,
+        name: connection.peer.name.clone(),
+        version: connection.peer.version.clone(),
+    };
+    tracing::info!(server = %shared.slug, era = peer.era.as_str(), revision = %peer.revision, transport = peer.transport, "connected");
+    if connection.era() == Era::Legacy {
+        shared.known_legacy.store(true, Ordering::Relaxed);
+        shared.replay(&connection).await;
+    }
+    shared.breaker.success();
+    shared.live.store(Some(Arc::clone(&connection)));
+    shared.set_status(|status| {
+        status.state = State::Connected;
+        status.peer = Some(peer.clone());
+        status.trouble = None;
+    });
+    let words = stay(shared, &connection, &over).await;
+    shared.live.store(None);
+    let child = connection.child.lock().take();
+    let mut refused = Refused::new(Stage::Run, words);
+    if let Some(child) = child {
+        let exit = child.close(GRACE).await;
+        refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+        refused.trouble.stderr = child.stderr_tail();
+    }
+    refused
+}
+
+async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Over), Refused> {
+    let (connection, over) = match open(shared, None, json!({})).await {
+        Err(refused) if refused.retry_legacy => {
+            shared.known_legacy.store(true, Ordering::Relaxed);
+            open(shared, None, json!({})).await
+        }
+        other => other,
+    }?;
+    let catalog = lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| Refused {
+        trouble: Trouble { stage: Stage::Discovery, words: failure.words.to_string(), stderr: connection.stderr_tail() },
+        ..Refused::new(Stage::Discovery, "")
+    })?;
+    Ok((Arc::new(connection), catalog, over))
+}
+
+/// What we can carry to a modern server, declared when its lists are read: they may depend on it.
+const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
+
+/// Opens one connection, shared or for one client session.
+pub(crate) async fn open(
+    shared: &Shared,
+    session: Option<Weak<dyn ClientSession>>,
+    capabilities: Value,
+) -> Result<(Connection, Over), Refused> {
+    let (over, acknowledgements) = (Over::default(), Acknowledgements::default());
+    let inbox: Arc<dyn Inbox> = Arc::new(Receiver {
+        slug: Arc::clone(&shared.slug),
+        events: shared.events().clone(),
+        stale: Arc::clone(&shared.stale),
+        session,
+        over: over.clone(),
+        acknowledgements: Arc::clone(&acknowledgements),
+    });
+    let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
+    let choice = if known { EraChoice::Legacy } else { shared.config.era };
+    let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
+    let (link, transport, child) = carry(shared, &inbox).await?;
+    let result = handshake::open(&link, choice, transport, &intro).await;
+    match result {
+        Ok(peer) => {
+            let info = Arc::clone(&shared.around.info);
+            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements), over))
+        }
+        Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
+            let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
+            shared.known_sse.store(true, Ordering::Relaxed);
+            let link = Link::Duplex(duplex);
+            let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
+            let info = Arc::clone(&shared.around.info);
+            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements), over))
+        }
+        Err(mut refused) => {
+            if let Some(child) = child {
+                if let Link::Duplex(duplex) = &link {
+                    duplex.close();
+                }
+                let exit = child.close(GRACE).await;
+                refused.trouble.stderr = child.stderr_tail();
+                refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+            }
+            Err(refused)
+        }
+    }
+}
+
+/// What carries the bytes to the server: a process, an HTTP origin or an event stream.
+async fn carry(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
+    match &shared.config.transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            let (child, stdin, stdout) =
+                process::spawn(&shared.slug, command, args, env, cwd.as_deref()).map_err(|trouble| Refused {
+                    trouble,
+                    ..Refused::new(Stage::Start, "")
+                })?;
+            let duplex = Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
+            Ok((Link::Duplex(duplex), "stdio", Some(child)))
+        }
+        Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
+            let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+            let link = HttpLink::new(origin.clone(), headers.clone(), shared.config.limits.clone(), Arc::clone(inbox));
+            Ok((Link::Http(Arc::new(link)), "http", None))
+        }
+        Transport::Http { .. } | Transport::Sse { .. } => {
+            let duplex = sse_link(shared, inbox).await?;
+            Ok((Link::Duplex(duplex), "sse", None))
+        }
+    }
+}
+
+async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
+    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
+        return Err(Refused::new(Stage::Connect, "no URL"));
+    };
+    let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+    sse::connect(origin, url, headers, bounds(shared, shared.config.limits.event_bytes), Arc::clone(inbox))
+        .await
+        .map_err(|failure| {
+            let mut refused = Refused::new(Stage::Connect, failure.words.clone());
+            refused.needs_auth = failure.kind == Kind::NeedsAuth;
+            refused
+        })
+}
+
+fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
+    let limits = &shared.config.limits;
+    Bounds { message_bytes: message_bytes.min(limits.response_bytes), depth: limits.depth, outgoing: OUTGOING }
+}
+
+/// Follows a connected server until it is lost; gives the words why.
+async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
+    let follow = follow(shared, connection);
+    tokio::pin!(follow);
+    loop {
+        tokio::select! {
+            words = over.wait() => return words,
+            words = &mut follow => return words,
+            () = shared.stale.notified() => {
+                tokio::time::sleep(SETTLE).await;
+                if let Err(words) = refresh(shared, connection).await {
+                    return words;
+                }
+            }
+            () = shared.suspect.notified() => {
+                if let Err(words) = refresh(shared, connection).await {
+                    return words;
+                }
+                tokio::time::sleep(SETTLE).await;
+            }
+        }
+    }
+}
+
+/// Reads the lists again. An error means that the server is gone.
+async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), String> {
+    let limit = shared.config.start_timeout;
+    match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await {
+        Ok(Ok(catalog)) => shared.publish(catalog),
+        Ok(Err(failure)) if matches!(failure.kind, Kind::Garbage | Kind::TooLarge) => {
+            tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; the old ones stay");
+        }
+        Ok(Err(failure)) => return Err(failure.words.to_string()),
+        Err(_) => return Err("the server did not answer in time when its lists were read again".into()),
+    }
+    Ok(())
+}
+
+/// The stream on which the server tells of changes; gives words when that shows that the server is lost.
+async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
+    match (connection.era(), &connection.link) {
+        (Era::Modern, _) => listen(shared, connection).await,
+        (Era::Legacy, Link::Http(link)) => {
+            let events = |first: bool| {
+                if !first {
+                    missed(shared);
+                }
+            };
+            let failure = link.listen(events).await;
+            if failure.kind == Kind::SessionLost {
+                return failure.words.to_string();
+            }
+        }
+        (Era::Legacy, Link::Duplex(_)) => {}
+    }
+    std::future::pending().await
+}
+
+/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns when it stands, or
+/// after a moment when it does not; it goes on until the connection is over.
+pub(crate) async fn follow_session(connection: &Connection) {
+    let Some(link) = handshake::http(&connection.link).cloned() else { return };
+    let opened = Arc::new(Notify::new());
+    let (tell, over) = (Arc::clone(&opened), connection.over().clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            failure = link.listen(|_| tell.notify_one()) => {
+                tell.notify_one();
+                if failure.kind == Kind::SessionLost {
+                    over.set(failure.words.to_string());
+                }
+            }
+            _ = over.wait() => {}
+        }
+    });
+    let _ = tokio::time::timeout(Duration::from_secs(1), opened.notified()).await;
+}
+
+/// Changes may have been missed while a stream was down.
+fn missed(shared: &Shared) {
+    shared.stale.notify_one();
+    for uri in shared.wanted.uris() {
+        let params = json!({"uri": uri}).to_string().into();
+        let _ = shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
+    }
+}
+
+/// `subscriptions/listen`, opened again whenever it ends or the set of wanted resources changes. An old stream is
+/// kept until the new one is acknowledged, so that nothing is missed in between. Returns when the server has none.
+async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
+    let mut old: Option<Held> = None;
+    let (mut pause, mut stood) = (FIRST_PAUSE, false);
+    loop {
+        let (id, acknowledged) = connection.expect_acknowledgement();
+        let mut held = Held(tokio::spawn(hold(Arc::clone(connection), id, shared.wanted.uris())));
+        let got = tokio::select! {
+            uris = acknowledged => uris.ok(),
+            _ = &mut held.0 => None,
+            () = tokio::time::sleep(ACKNOWLEDGE) => None,
+        };
+        drop(old.take());
+        if let Some(uris) = got {
+            shared.wanted.acknowledge(uris);
+            if stood && pause > FIRST_PAUSE {
+                missed(shared);
+            }
+            (pause, stood) = (FIRST_PAUSE, true);
+        } else if pause > LONGEST_PAUSE && !stood {
+            return;
+        }
+        let ended = held.0.is_finished()
+            || tokio::select! {
+                _ = &mut held.0 => true,
+                () = shared.wanted.changed.notified() => false,
+            };
+        if ended {
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        } else {
+            old = Some(held);
+        }
+    }
+}
+
+/// A stream that ends when it is dropped.
+struct Held(tokio::task::JoinHandle<Result<(), Failure>>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// One listen stream, until it ends.
+async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>) -> Result<(), Failure> {
+    let filter = json!({
+        "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+        "resourceSubscriptions": uris,
+    });
+    let params = [("notifications", Some(filter.to_string().into_bytes()))];
+    let mut ask = Ask::own(Method::Listen, &params);
+    ask.id = Some(id);
+    connection.ask(ask).await.map(drop)
+}
