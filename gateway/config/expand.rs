@@ -1,0 +1,193 @@
+//! References in values: `${VAR}`, `${VAR:-default}`, `${file:PATH}`, and `file:PATH` as the whole of a secret.
+//! `$${` stands for `${`. What a reference gave is never expanded again, and its node is marked so that it is never shown.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::problem::{Place, Problem, Problems};
+use crate::source::node::{Node, Value, starts_with};
+use crate::source::reason;
+
+/// Longest value after expansion, and largest file that is referred to.
+const VALUE_BYTES: usize = 64 * 1024;
+
+/// Keys whose whole value may be `file:PATH`.
+const FILE_KEYS: &[&[&str]] = &[&["auth", "key"], &["secret"], &["servers", "*", "headers", "*"]];
+/// Keys whose value is a path: relative ones are relative to `base`.
+const PATH_KEYS: &[&[&str]] = &[
+    &["servers", "*", "cwd"],
+    &["http", "tls", "cert"],
+    &["http", "tls", "key"],
+    &["egress", "ca_file"],
+];
+
+pub struct Expand<'a> {
+    pub env: &'a BTreeMap<String, String>,
+    /// The folder that relative paths start from.
+    pub base: &'a Path,
+    /// Also understand the variables of editors: `${env:NAME}`, `${userHome}`, `${workspaceFolder}`.
+    pub editor: bool,
+    /// Files that values were read from.
+    pub files: Vec<PathBuf>,
+}
+
+impl Expand<'_> {
+    /// Expands every value below `root`; those that cannot be are reported, taken out and returned.
+    pub fn all(&mut self, root: &mut Node, problems: &mut Problems) -> Vec<Vec<String>> {
+        let mut broken = Vec::new();
+        self.walk(root, &mut Vec::new(), &mut |path, problem| {
+            problems.push(problem);
+            broken.push(path.to_vec());
+        });
+        for path in broken.iter().rev() {
+            root.remove(path);
+        }
+        broken
+    }
+
+    fn walk(&mut self, node: &mut Node, path: &mut Vec<String>, refuse: &mut dyn FnMut(&[String], Problem)) {
+        let place = node.place.clone();
+        match &mut node.value {
+            Value::Text(text) => match self.value(text, path, &place) {
+                Ok((expanded, referenced)) => {
+                    *text = self.anchored(expanded, path);
+                    node.referenced = referenced;
+                }
+                Err(problem) => refuse(path, problem),
+            },
+            Value::List(list) => {
+                for (at, item) in list.iter_mut().enumerate() {
+                    path.push(at.to_string());
+                    self.walk(item, path, refuse);
+                    path.pop();
+                }
+            }
+            Value::Map(map) => {
+                for (key, entry) in map.iter_mut() {
+                    path.push(key.clone());
+                    self.walk(&mut entry.node, path, refuse);
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, text: &str, path: &[String], place: &Place) -> Result<(String, bool), Problem> {
+        let refuse = |(what, hint): (String, String)| Problem::error(place.clone(), path.join("."), what).hint(hint);
+        let whole = FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
+        if let (true, Some(file)) = (whole, text.strip_prefix("file:")) {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            return Ok((self.file(file).map_err(refuse)?, true));
+        }
+        let mut out = String::new();
+        let (mut rest, mut referenced) = (text, false);
+        while let Some(at) = rest.find("${") {
+            let (before, after) = rest.split_at(at);
+            if let Some(escaped) = before.strip_suffix('$') {
+                out.push_str(escaped);
+                out.push_str("${");
+                rest = &after[2..];
+                continue;
+            }
+            out.push_str(before);
+            let unclosed = || refuse(("a `${` is not closed".into(), "write ${NAME}, or $${ for the two characters".into()));
+            let (inside, tail) = after[2..].split_once('}').ok_or_else(unclosed)?;
+            out.push_str(&self.reference(inside).map_err(refuse)?);
+            referenced = true;
+            rest = tail;
+        }
+        out.push_str(rest);
+        if out.len() > VALUE_BYTES {
+            return Err(refuse(("is longer than 64 KiB".into(), "keep large text out of the configuration".into())));
+        }
+        Ok((out, referenced))
+    }
+
+    fn reference(&mut self, inside: &str) -> Result<String, (String, String)> {
+        if let Some(file) = inside.strip_prefix("file:") {
+            return self.file(file);
+        }
+        if self.editor {
+            if let Some(value) = self.editor_variable(inside) {
+                return value;
+            }
+        }
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        if !is_variable_name(name) {
+            let what = format!("`${{{}}}` is no reference", inside.escape_debug());
+            return Err((what, "write ${NAME}, ${NAME:-default} or ${file:PATH}".to_string()));
+        }
+        match (self.env.get(name), default) {
+            (Some(value), None) => Ok(value.clone()),
+            (Some(value), Some(_)) if !value.is_empty() => Ok(value.clone()),
+            (_, Some(default)) => Ok(default.to_string()),
+            (None, None) => Err((
+                format!("the environment variable {name} is not set"),
+                format!("set it, or give a default: ${{{name}:-…}}"),
+            )),
+        }
+    }
+
+    fn editor_variable(&self, inside: &str) -> Option<Result<String, (String, String)>> {
+        let name = inside.strip_prefix("env:");
+        Some(match (name, inside) {
+            (Some(name), _) => Ok(self.env.get(name).cloned().unwrap_or_default()),
+            (_, "userHome") => Ok(self.env.get("HOME").cloned().unwrap_or_default()),
+            (_, "workspaceFolder") => Ok(workspace(self.base).display().to_string()),
+            (_, "pathSeparator" | "/") => Ok(std::path::MAIN_SEPARATOR.to_string()),
+            _ if inside.contains(':') && !inside.contains(":-") => Err((
+                format!("`${{{}}}` is something that only the editor can ask for", inside.escape_debug()),
+                "write ${NAME} and set that environment variable".to_string(),
+            )),
+            _ => return None,
+        })
+    }
+
+    fn file(&mut self, name: &str) -> Result<String, (String, String)> {
+        let path = self.base.join(name);
+        let hint = "name a file that holds the value and nothing else".to_string();
+        let refuse = |why: &str| (format!("the file {} cannot be used: {why}", name.escape_debug()), hint.clone());
+        let opened = std::fs::File::open(&path).map_err(|e| refuse(&reason(&e)))?;
+        let mut bytes = Vec::new();
+        let read = opened.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|e| refuse(&reason(&e)))?;
+        if bytes.len() > VALUE_BYTES {
+            return Err(refuse("it is larger than 64 KiB"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8 text"))?;
+        self.files.push(path);
+        Ok(text.trim_end_matches(['\r', '\n']).to_string())
+    }
+
+    /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their file.
+    fn anchored(&self, text: String, path: &[String]) -> String {
+        let is_path = PATH_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
+        let is_command = path.len() == 3 && starts_with(path, &["servers", "*", "command"]) && text.contains('/');
+        if text.is_empty() || !(is_path || is_command) {
+            return text;
+        }
+        match (text.strip_prefix("~/"), self.env.get("HOME")) {
+            (Some(rest), Some(home)) => Path::new(home).join(rest).display().to_string(),
+            _ => self.base.join(text).components().collect::<PathBuf>().display().to_string(),
+        }
+    }
+}
+
+/// The folder that an editor means: the one that holds `.vscode` or `.cursor`.
+fn workspace(base: &Path) -> &Path {
+    match (base.file_name().and_then(|n| n.to_str()), base.parent()) {
+        (Some(".vscode" | ".cursor"), Some(parent)) => parent,
+        _ => base,
+    }
+}
+
+fn is_variable_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+    first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}

@@ -1,0 +1,152 @@
+//! Server entries out of a client's own file: Claude Desktop and Cursor (`mcpServers`), VS Code (`servers`, or
+//! `mcp.servers` in its settings). They are taken as they are; what only the client understands is left out with a warning.
+
+use std::collections::BTreeMap;
+
+use crate::problem::{Place, Problem, Problems};
+use crate::source::node::{Entry, Node, Value};
+
+/// Where clients keep their servers, in the order looked for.
+const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
+/// Keys that only concern a client's own screen.
+const SILENT: &[&str] = &[
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "dev",
+    "gallery",
+    "icon",
+    "metadata",
+    "name",
+    "trust",
+    "version",
+];
+/// Longest name of a server.
+pub const SLUG: usize = 64;
+
+/// The file's entries as a layer with `servers` alone.
+pub fn layer(file: &Node, problems: &mut Problems) -> Node {
+    let mut root = Node::map(file.place.clone());
+    let Some((shape, servers)) = SHAPES.iter().find_map(|shape| Some((*shape, file.get(shape)?))) else {
+        let what = "has neither `mcpServers` nor `servers`";
+        let hint = "import the file in which a client such as Claude Desktop, Cursor or VS Code keeps its servers";
+        problems.push(Problem::error(file.place.clone(), "", what).hint(hint));
+        return root;
+    };
+    let Some(servers) = servers.as_map() else {
+        let what = format!("must be a section (keys and values), not {}", servers.kind());
+        problems.push(Problem::error(servers.place.clone(), shape.join("."), what));
+        return root;
+    };
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for (name, entry) in servers {
+        let key = format!("{}.{name}", shape.join("."));
+        let Some(slug) = slug(name) else {
+            let what = "no name of a server can be made of this";
+            problems.push(Problem::error(entry.place.clone(), key, what).hint("use a-z, 0-9 and -"));
+            continue;
+        };
+        if let Some(other) = seen.insert(slug.clone(), name) {
+            let what = format!("`{other}` and `{name}` are both called `{slug}` here");
+            problems.push(Problem::error(entry.place.clone(), key, what).hint("rename one of them"));
+            continue;
+        }
+        if slug != *name {
+            let what = format!("the server is called `{slug}` here");
+            problems.push(Problem::warning(entry.place.clone(), key.clone(), what).hint("names are a-z, 0-9 and -"));
+        }
+        if let Some(node) = server(&entry.node, &key, problems) {
+            insert(&mut root, &slug, entry.place.clone(), node);
+        }
+    }
+    root
+}
+
+fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {
+    let Value::Map(map) = &mut root.value else {
+        return;
+    };
+    let servers = map.entry("servers".to_string()).or_insert_with(|| Entry {
+        place: place.clone(),
+        node: Node::map(place.clone()),
+    });
+    if let Value::Map(servers) = &mut servers.node.value {
+        servers.insert(slug.to_string(), Entry { place, node });
+    }
+}
+
+/// The name made valid: lower case, and `-` for everything else.
+fn slug(name: &str) -> Option<String> {
+    let mut slug = String::new();
+    for c in name.chars().take(4 * SLUG) {
+        let c = c.to_ascii_lowercase();
+        if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' {
+            slug.push(c);
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.truncate(SLUG);
+    let valid = name == slug;
+    let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
+    (!slug.is_empty()).then_some(slug)
+}
+
+fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
+    let Some(entry) = node.as_map() else {
+        let what = format!("must be a section (keys and values), not {}", node.kind());
+        problems.push(Problem::error(node.place.clone(), key, what));
+        return None;
+    };
+    let mut map = BTreeMap::new();
+    for (name, field) in entry {
+        let (name, node) = match name.as_str() {
+            "command" | "cwd" | "url" | "enabled" => (name.as_str(), field.node.clone()),
+            "args" | "env" | "headers" => (name.as_str(), as_text(&field.node)),
+            "serverUrl" | "httpUrl" => ("url", field.node.clone()),
+            "type" | "transport" => ("transport", field.node.clone()),
+            "disabled" => match field.node.value {
+                Value::Bool(off) => ("enabled", Node::new(Value::Bool(!off), field.node.place.clone())),
+                _ => ("enabled", field.node.clone()),
+            },
+            _ => {
+                if !SILENT.contains(&name.as_str()) {
+                    let what = "only the client understands this; it is left out";
+                    let hint = "set what Lockgate should do below `servers` of its own file";
+                    let key = format!("{key}.{name}");
+                    problems.push(Problem::warning(field.place.clone(), key, what).hint(hint));
+                }
+                continue;
+            }
+        };
+        let place = field.place.clone();
+        map.insert(name.to_string(), Entry { place, node });
+    }
+    Some(Node::new(Value::Map(map), node.place.clone()))
+}
+
+/// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps their spelling.
+fn as_text(node: &Node) -> Node {
+    let value = match &node.value {
+        Value::Integer(number) => Value::Text(number.to_string()),
+        Value::Bool(value) => Value::Text(value.to_string()),
+        Value::List(items) => Value::List(items.iter().map(as_text).collect()),
+        Value::Map(entries) => Value::Map(
+            entries
+                .iter()
+                .map(|(key, entry)| {
+                    let entry = Entry {
+                        place: entry.place.clone(),
+                        node: as_text(&entry.node),
+                    };
+                    (key.clone(), entry)
+                })
+                .collect(),
+        ),
+        other => other.clone(),
+    };
+    Node::new(value, node.place.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! The order of things: read every source into a layer, expand references, check each layer, merge, validate.
+//! It stops at nothing: every layer is checked whatever is wrong with the others.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::expand::Expand;
+use crate::problem::{Place, Problem, Problems, Report};
+use crate::raw::Root;
+use crate::raw::leaf::List;
+use crate::source::layer::{Layer, Layers};
+use crate::source::node::{Node, Value};
+use crate::source::{self, environment};
+use crate::{Loaded, Sources, Transport, import, suggest, validate};
+
+/// Most client files imported.
+const IMPORTS: usize = 32;
+
+/// Reads, merges and validates; on failure the report names every mistake that could be found.
+pub fn load(sources: &Sources) -> Result<Loaded, Report> {
+    let mut loading = Loading {
+        sources,
+        problems: Problems::default(),
+        files: Vec::new(),
+    };
+    let file = loading.file();
+    let prefixed = environment::prefixed(&sources.env, &mut loading.problems);
+    let env = loading.layer(prefixed, &sources.cwd, false);
+    let flags = loading.layer(environment::flags(&sources.flags), &sources.cwd, false);
+    let imports = loading.imports(&[&flags, &env, &file]);
+    let key = loading.layer(loading.shorthand(), &sources.cwd, false);
+
+    let mut layers = Layers(imports);
+    layers.0.extend([key, file]);
+    loading.twice(&layers);
+    let listen = layers.find(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
+    let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
+    let conventional = loading.layer(conventional, &sources.cwd, false);
+    layers.0.extend([conventional, env, flags]);
+
+    let transport = loading.transport();
+    let Loading { mut problems, mut files, .. } = loading;
+    let merged = layers.merge().and_then(|merged| merged.deserialize::<Root>());
+    let config = match merged {
+        Ok(root) => validate::config(root, &layers, sources, &mut problems),
+        Err(error) => {
+            // Layers were clean, so only sections and single values of one name can meet here.
+            let what = "is a section in one source and a single value in another";
+            problems.push(Problem::error(layers.place(&error.path), error.path.join("."), what));
+            None
+        }
+    };
+    let warnings = problems.finish()?;
+    files.sort();
+    files.dedup();
+    match config {
+        Some(config) => Ok(Loaded {
+            config,
+            files,
+            warnings,
+            transport,
+        }),
+        None => Err(Report { problems: warnings }),
+    }
+}
+
+struct Loading<'a> {
+    sources: &'a Sources,
+    problems: Problems,
+    files: Vec<PathBuf>,
+}
+
+impl Loading<'_> {
+    /// The configuration file's layer; an empty one when there is none.
+    fn file(&mut self) -> Layer {
+        let cwd = &self.sources.cwd;
+        let named = match (&self.sources.config, self.sources.env.get("LOCKGATE_CONFIG")) {
+            (Some(path), _) => Ok(Some(cwd.join(path))),
+            (None, Some(path)) if !path.is_empty() => Ok(Some(cwd.join(path))),
+            _ => source::locate(cwd),
+        };
+        match named {
+            Ok(Some(path)) => match self.read(&path, false) {
+                Some(node) => {
+                    let base = path.parent().unwrap_or(cwd).to_path_buf();
+                    self.layer(node, &base, false)
+                }
+                None => unreadable(),
+            },
+            Ok(None) => Layer::new(Node::map(Place::Nowhere)),
+            Err(problem) => {
+                self.problems.push(problem);
+                unreadable()
+            }
+        }
+    }
+
+    fn read(&mut self, path: &Path, otherwise_json: bool) -> Option<Node> {
+        self.files.push(path.to_path_buf());
+        match source::read_file(path, &self.sources.cwd, otherwise_json) {
+            Ok(node) => Some(node),
+            Err(problem) => {
+                self.problems.push(problem);
+                None
+            }
+        }
+    }
+
+    /// Expands and checks one source.
+    fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
+        let mut expand = Expand {
+            env: &self.sources.env,
+            base,
+            editor,
+            files: Vec::new(),
+        };
+        let broken = expand.all(&mut root, &mut self.problems);
+        self.files.extend(expand.files);
+        let mut layer = Layer::new(root);
+        layer.damaged = broken;
+        layer.check(&mut self.problems);
+        layer
+    }
+
+    /// The layers of imported files: those of the strongest `import`, and those of `--mcp-servers`.
+    fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
+        let cwd = self.sources.cwd.clone();
+        let mut paths: Vec<(PathBuf, Place)> = Vec::new();
+        if let Some(node) = strongest_first.iter().find_map(|layer| layer.root.get(&["import"])) {
+            let base = self.base_of(&node.place);
+            let List(named) = node.to_figment().deserialize().unwrap_or_default();
+            for (at, name) in named.into_iter().enumerate() {
+                let place = node.get(&[at.to_string()]).unwrap_or(node).place.clone();
+                paths.push((base.join(name), place));
+            }
+        }
+        let flags = self.sources.mcp_servers.iter();
+        paths.extend(flags.map(|path| (cwd.join(path), Place::Flag("--mcp-servers"))));
+        if let Some((_, place)) = paths.get(IMPORTS) {
+            let what = format!("at most {IMPORTS} files can be imported");
+            self.problems.push(Problem::error(place.clone(), "import", what));
+            paths.truncate(IMPORTS);
+        }
+        let layers = paths.into_iter().map(|(path, place)| self.import(&path, place));
+        layers.collect()
+    }
+
+    fn import(&mut self, path: &Path, named_at: Place) -> Layer {
+        if !path.is_file() {
+            let shown = source::display_path(path, &self.sources.cwd);
+            let what = format!("there is no file {}", shown.display());
+            let hint = "the path is relative to the file that names it";
+            self.problems.push(Problem::error(named_at, "import", what).hint(hint));
+            return unreadable();
+        }
+        match self.read(path, true) {
+            Some(node) => {
+                let node = import::layer(&node, &mut self.problems);
+                let base = path.parent().unwrap_or(path).to_path_buf();
+                self.layer(node, &base, true)
+            }
+            None => unreadable(),
+        }
+    }
+
+    /// The folder that a path written at `place` is relative to.
+    fn base_of(&self, place: &Place) -> PathBuf {
+        match place {
+            Place::File { path, .. } => {
+                let file = self.sources.cwd.join(path.as_path());
+                file.parent().unwrap_or(&self.sources.cwd).to_path_buf()
+            }
+            _ => self.sources.cwd.clone(),
+        }
+    }
+
+    /// `LOCKGATE_KEY` alone sets `auth.key`, unless the file does.
+    fn shorthand(&self) -> Node {
+        let mut root = Node::map(Place::Nowhere);
+        if let Some(key) = self.sources.env.get("LOCKGATE_KEY").filter(|key| !key.is_empty()) {
+            let place = Place::Variable("LOCKGATE_KEY".to_string());
+            root.put(&["auth".to_string(), "key".to_string()], Node::text(key, place));
+        }
+        root
+    }
+
+    /// One name for two different servers, in two files, is a mistake that names both places.
+    fn twice(&mut self, layers: &Layers) {
+        let mut seen: BTreeMap<String, (&Node, Place)> = BTreeMap::new();
+        for layer in &layers.0 {
+            let Some(servers) = layer.root.get(&["servers"]).and_then(Node::as_map) else {
+                continue;
+            };
+            for (slug, entry) in servers {
+                if !is_definition(&entry.node) {
+                    continue;
+                }
+                match seen.get(slug) {
+                    Some((other, place)) if !same(other, &entry.node) => {
+                        let what = format!("another server of this name is defined at {place}");
+                        let hint = "rename one of them, or leave out `command` and `url` here to only add settings";
+                        let key = format!("servers.{slug}");
+                        self.problems.push(Problem::error(entry.place.clone(), key, what).hint(hint));
+                    }
+                    Some(_) => {}
+                    None => {
+                        seen.insert(slug.clone(), (&entry.node, entry.place.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn transport(&mut self) -> Option<Transport> {
+        let word = self.sources.env.get("MCP_TRANSPORT").filter(|word| !word.is_empty())?;
+        match word.to_ascii_lowercase().as_str() {
+            "stdio" => return Some(Transport::Stdio),
+            "http" | "streamable-http" | "streamable_http" => return Some(Transport::Http),
+            _ => {}
+        }
+        let what = format!("must be `stdio` or `http` (it is `{}`)", word.escape_debug());
+        let mut problem = Problem::error(Place::Variable("MCP_TRANSPORT".to_string()), "", what);
+        problem.hint = match word.as_str() {
+            "sse" => Some("`http` serves HTTP+SSE too with `http.sse: true`".to_string()),
+            _ => suggest::for_word(word, &["stdio", "http"]),
+        };
+        self.problems.push(problem);
+        None
+    }
+}
+
+/// Stands for a file that could not be read: nothing that is missing is worth a further message.
+fn unreadable() -> Layer {
+    let mut layer = Layer::new(Node::map(Place::Nowhere));
+    layer.damaged.push(Vec::new());
+    layer
+}
+
+fn is_definition(server: &Node) -> bool {
+    server.get(&["command"]).is_some() || server.get(&["url"]).is_some()
+}
+
+/// Whether two entries start or reach the same thing.
+fn same(a: &Node, b: &Node) -> bool {
+    const KEYS: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
+    let plain = |node: &Node, key: &str| {
+        let value = node.get(&[key]).filter(|node| !is_empty(node));
+        value.map(Node::to_figment)
+    };
+    KEYS.iter().all(|key| plain(a, key) == plain(b, key))
+}
+
+fn is_empty(node: &Node) -> bool {
+    match &node.value {
+        Value::Null => true,
+        Value::List(list) => list.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}

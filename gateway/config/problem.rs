@@ -1,0 +1,197 @@
+//! A mistake or a warning, said with where it is and what to do. It never holds a configured value that may be a
+//! secret: whoever makes a `Problem` asks `Node::shown` for the value, and that refuses what came from a reference.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// How many problems one report may hold; further ones are counted, not listed.
+pub const MOST: usize = 200;
+
+/// Where a value was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// A file as the user would name it; line and column count from 1, and 0 means the file as a whole.
+    File {
+        path: Arc<PathBuf>,
+        line: usize,
+        column: usize,
+    },
+    /// An environment variable.
+    Variable(String),
+    /// A command line flag, such as `--listen`.
+    Flag(&'static str),
+    /// Nowhere: a default, or something that is missing.
+    Nowhere,
+}
+
+impl Place {
+    /// The file as a whole.
+    pub fn file(path: &Path) -> Self {
+        Self::File {
+            path: Arc::new(path.to_path_buf()),
+            line: 0,
+            column: 0,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line: 0, .. } => write!(f, "{}", path.display()),
+            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Variable(name) => write!(f, "environment {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Nowhere => f.write_str("configuration"),
+        }
+    }
+}
+
+/// Whether the gateway may start nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One mistake or warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub severity: Severity,
+    pub place: Place,
+    /// Path of the key, such as `servers.github.timeout`; empty when it is about a whole file.
+    pub key: String,
+    pub what: String,
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    pub fn error(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            place,
+            key: key.into(),
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    pub fn warning(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(place, key, what)
+        }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.severity == Severity::Warning {
+            f.write_str("warning: ")?;
+        }
+        write!(f, "{}: ", self.place)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.what)?;
+        if let Some(hint) = &self.hint {
+            write!(f, " — {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `{severity, file, line, column | variable | flag, key, message, hint}`; what is not known is left out.
+impl Serialize for Problem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        map.serialize_entry("severity", severity)?;
+        match &self.place {
+            Place::File { path, line, column } => {
+                map.serialize_entry("file", &path.display().to_string())?;
+                if *line > 0 {
+                    map.serialize_entry("line", line)?;
+                    map.serialize_entry("column", column)?;
+                }
+            }
+            Place::Variable(name) => map.serialize_entry("variable", name)?,
+            Place::Flag(name) => map.serialize_entry("flag", name)?,
+            Place::Nowhere => {}
+        }
+        if !self.key.is_empty() {
+            map.serialize_entry("key", &self.key)?;
+        }
+        map.serialize_entry("message", &self.what)?;
+        if let Some(hint) = &self.hint {
+            map.serialize_entry("hint", hint)?;
+        }
+        map.end()
+    }
+}
+
+/// Everything that is wrong, errors first, then by place.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Report {
+    pub problems: Vec<Problem>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.problems.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Report {}
+
+/// Collects problems while the configuration is read; bounded by [`MOST`].
+#[derive(Default)]
+pub struct Problems {
+    list: Vec<Problem>,
+    unlisted: usize,
+}
+
+impl Problems {
+    pub fn push(&mut self, problem: Problem) {
+        if self.list.contains(&problem) {
+            return;
+        }
+        if self.list.len() < MOST {
+            self.list.push(problem);
+        } else {
+            self.unlisted += usize::from(problem.severity == Severity::Error);
+        }
+    }
+
+    /// The warnings, or the report when there is an error among them.
+    pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
+        self.list
+            .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
+        if self.unlisted > 0 {
+            let more = format!("{} more mistakes are not listed", self.unlisted);
+            self.list.push(Problem::error(Place::Nowhere, "", more));
+        }
+        if self.list.iter().any(|p| p.severity == Severity::Error) {
+            Err(Report { problems: self.list })
+        } else {
+            Ok(self.list)
+        }
+    }
+}

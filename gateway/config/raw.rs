@@ -1,0 +1,87 @@
+//! Configuration as people write it: one file per section, every key optional with its default and range in its type.
+//! The doc comments are what editors show. Nothing here has Debug: values may be secrets.
+
+mod auth;
+mod builtin;
+mod egress;
+mod http;
+pub mod leaf;
+mod limits;
+mod log;
+mod names;
+mod policy;
+mod server;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use auth::Auth;
+pub use builtin::Builtin;
+pub use egress::Egress;
+pub use http::{Admin, Http};
+use leaf::{List, Text};
+pub use limits::Limits;
+pub use log::{Format, Log, Telemetry};
+pub use names::{Names, Separator};
+pub use policy::{Allow, Policy};
+pub use server::{Era, Server, Sessions, Transport};
+
+/// Configuration of Lockgate.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Root {
+    /// Where this file's schema is, for editors. Not read.
+    #[serde(rename = "$schema")]
+    #[allow(dead_code, reason = "accepted for editors and deliberately not read")]
+    pub schema: Option<Text>,
+    /// `development` or `production`. Production logs JSON, never runs the example server, and needs `auth.key` and
+    /// `policy.tools.allow`.
+    pub profile: Profile,
+    /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
+    pub name: Option<Text>,
+    /// The title that clients see, for people; at most 200 characters.
+    pub title: Option<Text>,
+    /// Text put before the servers' own instructions; at most 16 KiB.
+    pub instructions: Option<Text>,
+    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without `auth.key` only a loopback address.
+    pub listen: Option<Text>,
+    /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`; relative to this file.
+    pub import: List,
+    /// The MCP servers behind the gateway, by name: `a-z`, `0-9` and `-`, at most 64 characters; at most 256 of them.
+    pub servers: BTreeMap<String, Server>,
+    /// Servers that come with the gateway.
+    pub builtin: Builtin,
+    /// How clients reach the gateway over HTTP.
+    pub http: Http,
+    /// Who may call.
+    pub auth: Auth,
+    /// What callers may see and use.
+    pub policy: Policy,
+    /// How exposed names are made.
+    pub names: Names,
+    /// Bounds of the request path.
+    pub limits: Limits,
+    /// How the gateway reaches other hosts.
+    pub egress: Egress,
+    /// At least 32 characters, from which the keys of cursors and other tokens are derived. Without it each start makes a
+    /// new one. A reference: `${LOCKGATE_SECRET}` or `file:PATH`.
+    pub secret: Option<Text>,
+    /// What is logged, to stderr.
+    pub log: Log,
+    /// Traces and metrics.
+    pub telemetry: Telemetry,
+    /// Health, readiness and metrics.
+    pub admin: Admin,
+}
+
+/// How strict the defaults are.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Profile {
+    #[default]
+    Development,
+    Production,
+}

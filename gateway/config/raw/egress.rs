@@ -1,0 +1,19 @@
+//! `egress`: how the gateway reaches other hosts.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::leaf::{Seconds, Text, Whole};
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Egress {
+    /// PEM file of further certificate authorities, besides the system's; relative to this file.
+    pub ca_file: Option<Text>,
+    /// Time for name lookup, connect and TLS handshake together, 1–300 s.
+    pub connect_timeout: Seconds<1, 300, 10>,
+    /// Idle connections kept per server, 0–1024.
+    pub idle_connections: Whole<0, 1024, 64>,
+    /// How long an idle connection is kept, 1–300 s.
+    pub idle_timeout: Seconds<1, 300, 60>,
+}

@@ -1,0 +1,48 @@
+//! `http` and `admin`: how clients and operators reach the gateway.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Names accepted in the `Host` header besides loopback names and the bound address; `*` accepts any. Default none.
+    pub hosts: List,
+    /// Origins (`https://app.example`) of browsers accepted besides loopback ones. Default none.
+    pub origins: List,
+    /// Certificate and key; plain HTTP without it.
+    pub tls: Option<Tls>,
+    /// Also serve the deprecated HTTP+SSE transport on `/sse` and `/messages`.
+    pub sse: Toggle<false>,
+    /// Interval of comment lines on idle event streams, 1–300 s.
+    pub keep_alive: Seconds<1, 300, 15>,
+    /// Allow ports 1–1023 for `listen` and `admin.listen`.
+    pub privileged_ports: Toggle<false>,
+    /// Largest request body, 1KiB–1GiB; larger ones are answered with 413.
+    pub body_bytes: Size<1024, 0x4000_0000, 16_000_000>,
+    /// Largest request line and headers together, 1KiB–1MiB; larger ones are answered with 431.
+    pub header_bytes: Size<1024, 0x10_0000, 0x1_0000>,
+    /// Time to receive the headers, and again for the body, 1–300 s.
+    pub read_timeout: Seconds<1, 300, 30>,
+    /// Open connections, 1–100000; further ones wait.
+    pub connections: Whole<1, 100_000, 4096>,
+}
+
+/// PEM files, read again whenever they change.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    /// PEM file of the certificate chain; relative to this file.
+    pub cert: Option<Text>,
+    /// PEM file of the private key; relative to this file.
+    pub key: Option<Text>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    /// Address of its own for `/healthz`, `/readyz` and `/metrics`; without it they are on `listen`.
+    pub listen: Option<Text>,
+}

@@ -1,0 +1,366 @@
+//! Single values as people write them: numbers with a range and a default, sizes, durations, switches, text, lists.
+//! Each also reads its value from text, because environment variables and references are text. No message quotes a value.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// What a number counts.
+pub trait Unit {
+    /// Such as `a number of seconds`.
+    const NOUN: &'static str;
+    const EXAMPLE: &'static str;
+    /// Pattern of the textual form, for editors.
+    const PATTERN: &'static str;
+    fn parse(text: &str) -> Option<u64>;
+    fn say(value: u64) -> String;
+}
+
+pub struct Count;
+pub struct Second;
+pub struct Byte;
+
+impl Unit for Count {
+    const NOUN: &'static str = "a whole number";
+    const EXAMPLE: &'static str = "100";
+    const PATTERN: &'static str = r"^([0-9]+|.*\$\{.+\}.*)$";
+
+    fn parse(text: &str) -> Option<u64> {
+        text.parse().ok()
+    }
+
+    fn say(value: u64) -> String {
+        value.to_string()
+    }
+}
+
+impl Unit for Second {
+    const NOUN: &'static str = "a number of seconds";
+    const EXAMPLE: &'static str = "30, 30s or 2m";
+    const PATTERN: &'static str = r"^([0-9]+ *[smh]?|.*\$\{.+\}.*)$";
+
+    fn parse(text: &str) -> Option<u64> {
+        scaled(text, &[("", 1), ("s", 1), ("m", 60), ("h", 3600)])
+    }
+
+    fn say(value: u64) -> String {
+        format!("{value} s")
+    }
+}
+
+impl Unit for Byte {
+    const NOUN: &'static str = "a size in bytes";
+    const EXAMPLE: &'static str = "65536, 64KiB or 16MB";
+    const PATTERN: &'static str = r"^([0-9]+ *(B|[kKMG]B|[KMG]iB)?|.*\$\{.+\}.*)$";
+
+    fn parse(text: &str) -> Option<u64> {
+        const UNITS: &[(&str, u64)] = &[
+            ("", 1),
+            ("B", 1),
+            ("kB", 1000),
+            ("KB", 1000),
+            ("MB", 1_000_000),
+            ("GB", 1_000_000_000),
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+        ];
+        scaled(text, UNITS)
+    }
+
+    fn say(value: u64) -> String {
+        let units = [("GiB", 1 << 30), ("GB", 1_000_000_000), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10)];
+        match units.iter().find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit)) {
+            Some((name, unit)) => format!("{}{name}", value / unit),
+            None => value.to_string(),
+        }
+    }
+}
+
+fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    number.parse::<u64>().ok()?.checked_mul(*factor)
+}
+
+/// A number from `MIN` to `MAX`, `DEFAULT` when it is not given.
+pub struct Bounded<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> {
+    value: u64,
+    unit: PhantomData<U>,
+}
+
+pub type Whole<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Count, MIN, MAX, DEFAULT>;
+pub type Seconds<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Second, MIN, MAX, DEFAULT>;
+pub type Size<const MIN: u64, const MAX: u64, const DEFAULT: u64> = Bounded<Byte, MIN, MAX, DEFAULT>;
+
+impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX, DEFAULT> {
+    pub fn get(&self) -> u64 {
+        self.value
+    }
+
+    pub fn size(&self) -> usize {
+        usize::try_from(self.value).unwrap_or(usize::MAX)
+    }
+
+    pub fn small(&self) -> u32 {
+        u32::try_from(self.value).unwrap_or(u32::MAX)
+    }
+
+    pub fn duration(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.value)
+    }
+}
+
+impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Default for Bounded<U, MIN, MAX, DEFAULT> {
+    fn default() -> Self {
+        Self {
+            value: DEFAULT,
+            unit: PhantomData,
+        }
+    }
+}
+
+impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deserialize<'de>
+    for Bounded<U, MIN, MAX, DEFAULT>
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = deserializer.deserialize_any(Number::<U>(PhantomData))?;
+        if number < i128::from(MIN) || number > i128::from(MAX) {
+            let (min, max) = (U::say(MIN), U::say(MAX));
+            return Err(de::Error::custom(format!("must be from {min} to {max}")));
+        }
+        Ok(Self {
+            value: u64::try_from(number).unwrap_or(MAX),
+            unit: PhantomData,
+        })
+    }
+}
+
+struct Number<U>(PhantomData<U>);
+
+impl<U: Unit> Visitor<'_> for Number<U> {
+    type Value = i128;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(U::NOUN)
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<i128, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<i128, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i128<E: de::Error>(self, value: i128) -> Result<i128, E> {
+        Ok(value)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<i128, E> {
+        match U::parse(text.trim()) {
+            Some(value) => Ok(value.into()),
+            None => Err(E::custom(format!("must be {} — write {}", U::NOUN, U::EXAMPLE))),
+        }
+    }
+}
+
+impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Serialize for Bounded<U, MIN, MAX, DEFAULT> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let said = U::say(self.value);
+        if said.ends_with('B') {
+            serializer.serialize_str(&said)
+        } else {
+            serializer.serialize_u64(self.value)
+        }
+    }
+}
+
+impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> JsonSchema for Bounded<U, MIN, MAX, DEFAULT> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("Number{MIN}to{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "integer", "minimum": MIN, "maximum": MAX },
+                { "type": "string", "pattern": U::PATTERN },
+            ],
+        })
+    }
+}
+
+/// `true` or `false`, `DEFAULT` when it is not given.
+pub struct Toggle<const DEFAULT: bool>(pub bool);
+
+impl<const DEFAULT: bool> Default for Toggle<DEFAULT> {
+    fn default() -> Self {
+        Self(DEFAULT)
+    }
+}
+
+impl<'de, const DEFAULT: bool> Deserialize<'de> for Toggle<DEFAULT> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ToggleVisitor;
+
+        impl Visitor<'_> for ToggleVisitor {
+            type Value = bool;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true or false")
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<bool, E> {
+                Ok(value)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<bool, E> {
+                match text.trim().to_ascii_lowercase().as_str() {
+                    "true" => Ok(true),
+                    "false" => Ok(false),
+                    _ => Err(E::custom("must be true or false")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(ToggleVisitor).map(Self)
+    }
+}
+
+impl<const DEFAULT: bool> Serialize for Toggle<DEFAULT> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(self.0)
+    }
+}
+
+impl<const DEFAULT: bool> JsonSchema for Toggle<DEFAULT> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Toggle".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "boolean" })
+    }
+}
+
+/// Any text; numbers and switches have to be quoted, because their spelling would be lost. No Debug, no Serialize:
+/// it may be a secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Text(pub String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl Visitor<'_> for TextVisitor {
+            type Value = String;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+                if text.contains('\0') {
+                    return Err(E::custom("must not contain NUL"));
+                }
+                Ok(text.to_string())
+            }
+        }
+
+        deserializer.deserialize_any(TextVisitor).map(Self)
+    }
+}
+
+impl JsonSchema for Text {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+/// A list of text, or one text with commas between the items (not those inside brackets or braces).
+#[derive(Clone, Default)]
+pub struct List(pub Vec<String>);
+
+/// Most items of a list.
+const ITEMS: usize = 1000;
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = Vec<String>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+                Ok(split(text))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<String>, A::Error> {
+                let mut list = Vec::new();
+                while let Some(Text(item)) = seq.next_element()? {
+                    list.push(item);
+                }
+                Ok(list)
+            }
+        }
+
+        let list = deserializer.deserialize_any(ListVisitor)?;
+        if list.len() > ITEMS {
+            return Err(de::Error::custom(format!("must have at most {ITEMS} items")));
+        }
+        Ok(Self(list))
+    }
+}
+
+fn split(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let items = text.split(|c: char| {
+        depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
+        c == ',' && depth <= 0
+    });
+    items.map(|item| item.trim().to_string()).filter(|item| !item.is_empty()).collect()
+}
+
+impl JsonSchema for List {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "List".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "array", "items": { "type": "string" }, "maxItems": ITEMS },
+                { "type": "string" },
+            ],
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! `limits`: bounds of the request path.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::leaf::{Seconds, Size, Whole};
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Nesting of a message, 8–128.
+    pub depth: Whole<8, 128, 64>,
+    /// Legacy sessions alive at once, 1–1000000.
+    pub sessions: Whole<1, 1_000_000, 10_000>,
+    /// Time without a request after which a legacy session ends, 10–86400 s.
+    pub session_idle: Seconds<10, 86_400, 1800>,
+    /// Requests that run at once, 1–100000.
+    pub concurrent_requests: Whole<1, 100_000, 100>,
+    /// Requests that wait for a place, 0–100000; one more is answered with 503.
+    pub queued_requests: Whole<0, 100_000, 1000>,
+    /// Bytes of request bodies in flight over all connections, 1MiB–16GiB; at least `http.body_bytes`.
+    pub bytes_in_flight: Size<0x10_0000, 0x4_0000_0000, 100_000_000>,
+    /// Items of one page of a list, 1–10000.
+    pub page_items: Whole<1, 10_000, 1000>,
+    /// How long the first list waits for servers that are still starting, 1–300 s.
+    pub discovery_deadline: Seconds<1, 300, 5>,
+    /// Event streams alive at once per caller, 1–10000.
+    pub streams_per_principal: Whole<1, 10_000, 64>,
+    /// Resources that one session may subscribe to, 1–10000.
+    pub subscriptions: Whole<1, 10_000, 256>,
+    /// Messages kept for a client that reads slowly or resumes later, per stream, 1–10000.
+    pub stream_buffer: Whole<1, 10_000, 256>,
+    /// Rounds of questions to a client within one call, 1–100.
+    pub question_rounds: Whole<1, 100, 10>,
+    /// How long a client may take to answer one question, 1–300 s.
+    pub question_timeout: Seconds<1, 300, 120>,
+}

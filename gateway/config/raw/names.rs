@@ -1,0 +1,31 @@
+//! `names`: how exposed names are made.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::Whole;
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Names {
+    /// What stands between a server's name and a tool's: `__`, `_`, `-`, `.` or `/`.
+    pub separator: Separator,
+    /// Longest exposed name, 32–128 characters; longer ones end in a hash.
+    pub max_length: Whole<32, 128, 64>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub enum Separator {
+    #[default]
+    #[serde(rename = "__")]
+    Underscores,
+    #[serde(rename = "_")]
+    Underscore,
+    #[serde(rename = "-")]
+    Dash,
+    #[serde(rename = ".")]
+    Dot,
+    #[serde(rename = "/")]
+    Slash,
+}

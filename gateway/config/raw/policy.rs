@@ -1,0 +1,33 @@
+//! `policy`: allow lists and rates.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::leaf::{List, Whole};
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Servers, by name.
+    pub servers: Allow,
+    /// Tools, by exposed name: `time__get_current_time`, or `time/get_current_time`. Must be given in production.
+    pub tools: Allow,
+    /// Prompts, by exposed name.
+    pub prompts: Allow,
+    /// Resources and templates, by exposed URI.
+    pub resources: Allow,
+    /// Tool calls per caller and minute, 1–1000000; not limited without it.
+    pub calls_per_minute: Option<Whole<1, 1_000_000, 1>>,
+    /// Completions per caller and minute, 1–1000000.
+    pub completions_per_minute: Whole<1, 1_000_000, 120>,
+}
+
+/// Allowed is what some `allow` pattern matches and no `deny` pattern does.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Allow {
+    /// Patterns with `*`, `?`, `[…]` and `{a,b}`. Default `["*"]`.
+    pub allow: Option<List>,
+    /// Patterns that win over `allow`. Default none.
+    pub deny: List,
+}

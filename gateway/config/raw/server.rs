@@ -1,0 +1,103 @@
+//! `servers.NAME`: one MCP server behind the gateway. Its values may be secrets, so it has no Debug.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::{Seconds, Size, Text, Toggle, Whole};
+
+/// Either `command` (a program that speaks over stdio) or `url`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// The program to start; one with a slash is relative to this file.
+    pub command: Option<Text>,
+    /// Its arguments.
+    pub args: Vec<Text>,
+    /// Its environment, besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
+    pub env: BTreeMap<String, Text>,
+    /// Its working folder, relative to this file.
+    pub cwd: Option<Text>,
+    /// Where the server is reached over HTTP.
+    pub url: Option<Text>,
+    /// `stdio`, `http` (Streamable HTTP) or `sse` (the older HTTP+SSE). Default: `stdio` with `command`, `http` with `url`.
+    #[serde(alias = "type")]
+    pub transport: Option<Transport>,
+    /// Headers sent with every request to `url`.
+    pub headers: BTreeMap<String, Text>,
+    /// Protocol era: `auto`, `modern` (2026-07-28) or `legacy` (up to 2025-11-25).
+    pub era: Era,
+    /// `false`: not connected and not listed.
+    pub enabled: Toggle<true>,
+    /// Legacy servers: who shares a connection: `auto`, `shared` (everybody) or `client` (each client session its own).
+    pub sessions: Sessions,
+    /// Time for one call, 1–300 s.
+    pub timeout: Seconds<1, 300, 60>,
+    /// Time for single tools, by the server's own name for them, 1–300 s.
+    pub tool_timeouts: BTreeMap<String, Seconds<1, 300, 60>>,
+    /// Time to start, shake hands and read all lists, 1–300 s.
+    pub start_timeout: Seconds<1, 300, 30>,
+    /// Calls that run at once, 1–1024.
+    pub concurrency: Whole<1, 1024, 32>,
+    /// Calls that wait for a place, 0–65536.
+    pub queue: Whole<0, 65_536, 128>,
+    /// When a failing server is left alone for a while.
+    pub breaker: Breaker,
+    /// Bounds on what the server may send.
+    pub limits: ServerLimits,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Breaker {
+    /// Transport failures in a row that open it, 1–1000.
+    pub failures: Whole<1, 1000, 5>,
+    /// How long it stays open, 1–300 s.
+    pub cooldown: Seconds<1, 300, 30>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerLimits {
+    /// Bytes of one response, 1KiB–1GiB.
+    pub response_bytes: Size<1024, 0x4000_0000, 100_000_000>,
+    /// Bytes of one event of an event stream, 1KiB–1GiB.
+    pub event_bytes: Size<1024, 0x4000_0000, 16_000_000>,
+    /// Bytes of one line over stdio, 1KiB–1GiB.
+    pub line_bytes: Size<1024, 0x4000_0000, 16_000_000>,
+    /// Items of each list, 1–100000.
+    pub list_items: Whole<1, 100_000, 5000>,
+    /// Pages of each list, 1–10000.
+    pub list_pages: Whole<1, 10_000, 100>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Transport {
+    Stdio,
+    #[serde(alias = "streamable-http", alias = "streamableHttp", alias = "streamable_http")]
+    Http,
+    Sse,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Era {
+    #[default]
+    Auto,
+    Modern,
+    Legacy,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Sessions {
+    #[default]
+    Auto,
+    Shared,
+    Client,
+}

@@ -1,0 +1,94 @@
+//! Where configuration comes from: files (YAML, TOML, JSON), environment and flags, each read into one layer.
+//! It decides nothing about what a value means. Files are bounded in size and nesting.
+
+pub mod environment;
+pub mod json;
+pub mod layer;
+pub mod node;
+mod position;
+mod toml;
+mod yaml;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::problem::{Place, Problem};
+use node::{Node, Value};
+
+/// Largest file read.
+pub const FILE_BYTES: u64 = 1024 * 1024;
+/// Deepest nesting of a file.
+pub const DEPTH: usize = 32;
+/// Names looked for in the current folder when no file is named.
+const DEFAULT_FILES: [&str; 4] = ["lockgate.yaml", "lockgate.yml", "lockgate.toml", "lockgate.json"];
+
+/// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
+pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
+    let mut found = DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
+    let (first, second) = (found.next(), found.next());
+    match (first, second) {
+        (Some(first), Some(second)) => {
+            let what = format!("there is {} too", file_name(&second));
+            let hint = "keep one of them, or name the one to use with --config";
+            Err(Problem::error(Place::file(Path::new(&file_name(&first))), "", what).hint(hint))
+        }
+        (first, _) => Ok(first),
+    }
+}
+
+/// How a file is named in messages: relative to the current folder when it lies below it.
+pub fn display_path(path: &Path, cwd: &Path) -> PathBuf {
+    path.strip_prefix(cwd).unwrap_or(path).to_path_buf()
+}
+
+/// Reads a file by its extension; a file without a known one is taken as JSON when `otherwise_json` is set.
+pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, Problem> {
+    let name = Arc::new(display_path(path, cwd));
+    let whole = Place::file(&name);
+    let text = read_text(path, &whole)?;
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let node = match extension.as_str() {
+        "yaml" | "yml" if text.trim().is_empty() => Node::map(whole.clone()),
+        "yaml" | "yml" => yaml::read(&name, &text)?,
+        "toml" => toml::read(&name, &text)?,
+        "json" | "jsonc" => json::read(&name, &text)?,
+        _ if otherwise_json => json::read(&name, &text)?,
+        _ => {
+            let what = "the kind of file is not known by its name";
+            return Err(Problem::error(whole, "", what).hint("name it .yaml, .toml or .json"));
+        }
+    };
+    match node.value {
+        Value::Map(_) => Ok(node),
+        Value::Null => Ok(Node::map(whole)),
+        _ => Err(Problem::error(whole, "", format!("must hold keys and values, not {}", node.kind()))),
+    }
+}
+
+fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
+    let refuse = |what: String| Problem::error(whole.clone(), "", what);
+    let file = std::fs::File::open(path).map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
+    if bytes.len() as u64 > FILE_BYTES {
+        return Err(refuse("is larger than 1 MiB".to_string()));
+    }
+    String::from_utf8(bytes).map_err(|_| refuse("is not UTF-8 text".to_string()))
+}
+
+/// An operating system error in plain words.
+pub fn reason(error: &std::io::Error) -> String {
+    use std::io::ErrorKind as K;
+    match error.kind() {
+        K::NotFound => "there is no such file".to_string(),
+        K::PermissionDenied => "permission denied".to_string(),
+        K::IsADirectory => "it is a folder".to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,119 @@
+//! Environment variables and flags as layers: `LOCKGATE_A__B=…` is the key `a.b`. An unknown `LOCKGATE_` variable is a
+//! mistake; an empty one counts as not set. The environment is given by the caller and never read here.
+
+use std::collections::BTreeMap;
+
+use super::json;
+use super::node::{Node, Value};
+use crate::problem::{Place, Problem, Problems};
+
+const PREFIX: &str = "LOCKGATE_";
+
+/// Variables with the prefix that are no keys: the configuration file, the conventional name of the bearer key, and
+/// what the program's own tests and helpers use.
+pub const RESERVED: &[&str] = &["LOCKGATE_CONFIG", "LOCKGATE_KEY", "LOCKGATE_CACHE", "LOCKGATE_BIN"];
+
+/// Variables of other programs' convention and the keys they set.
+const CONVENTIONAL: &[(&str, &[&str])] = &[("MCP_SERVER_NAME", &["name"]), ("MCP_LOG_LEVEL", &["log", "level"])];
+
+/// The layer of `LOCKGATE_…` variables.
+pub fn prefixed(env: &BTreeMap<String, String>, problems: &mut Problems) -> Node {
+    let mut root = Node::map(Place::Nowhere);
+    for (name, value) in env {
+        let Some(rest) = name.strip_prefix(PREFIX) else {
+            continue;
+        };
+        if value.is_empty() || RESERVED.contains(&name.as_str()) {
+            continue;
+        }
+        let path = path(rest);
+        let place = Place::Variable(name.clone());
+        if path.iter().any(String::is_empty) {
+            let problem = Problem::error(place, "", "names no key");
+            problems.push(problem.hint("write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"));
+        } else if !root.put(&path, parse(value, &place)) {
+            let what = "contradicts another variable that sets the same key, or the section it is in";
+            problems.push(Problem::error(place, path.join("."), what));
+        }
+    }
+    root
+}
+
+/// Names are lower case, except those of variables for a child process; slugs and header names have `-` for `_`.
+fn path(rest: &str) -> Vec<String> {
+    let mut path: Vec<String> = rest.split("__").map(str::to_ascii_lowercase).collect();
+    if path.len() >= 2 && path[0] == "servers" {
+        path[1] = path[1].replace('_', "-");
+    }
+    if path.len() == 4 && path[0] == "servers" {
+        match path[2].as_str() {
+            "env" => path[3] = rest.split("__").nth(3).unwrap_or_default().to_string(),
+            "headers" => path[3] = path[3].replace('_', "-"),
+            _ => {}
+        }
+    }
+    path
+}
+
+/// Text, which every raw type reads its value from; lists and maps as JSON.
+fn parse(value: &str, place: &Place) -> Node {
+    let structured = value.starts_with('[') || value.starts_with('{');
+    structured
+        .then(|| json::read_value(value, place))
+        .flatten()
+        .filter(|node| matches!(node.value, Value::List(_) | Value::Map(_)))
+        .unwrap_or_else(|| Node::text(value, place.clone()))
+}
+
+/// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port can be set alone.
+pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut Problems) -> Node {
+    let mut root = Node::map(Place::Nowhere);
+    let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
+    for (name, path) in CONVENTIONAL {
+        if let Some(value) = set(name) {
+            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+            root.put(&path, Node::text(value, Place::Variable((*name).to_string())));
+        }
+    }
+    let (host, port) = (set("MCP_HOST"), set("MCP_PORT"));
+    if host.is_none() && port.is_none() {
+        return root;
+    }
+    let place = Place::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
+    if let Some(port) = port {
+        if port.parse::<u16>().is_err() {
+            let place = Place::Variable("MCP_PORT".to_string());
+            let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
+            problems.push(Problem::error(place, "listen", what));
+            return root;
+        }
+    }
+    let (old_host, old_port) = listen.rsplit_once(':').unwrap_or(("127.0.0.1", "3001"));
+    let host = match host {
+        Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
+        Some(host) => host.clone(),
+        None => old_host.to_string(),
+    };
+    let port = port.map_or(old_port, String::as_str);
+    root.put(&["listen".to_string()], Node::text(format!("{host}:{port}"), place));
+    root
+}
+
+/// The layer of flags.
+pub fn flags(flags: &crate::Flags) -> Node {
+    let mut root = Node::map(Place::Nowhere);
+    let given: [(&'static str, &[&str], &Option<String>); 5] = [
+        ("--listen", &["listen"], &flags.listen),
+        ("--admin-listen", &["admin", "listen"], &flags.admin_listen),
+        ("--log-level", &["log", "level"], &flags.log_level),
+        ("--log-format", &["log", "format"], &flags.log_format),
+        ("--profile", &["profile"], &flags.profile),
+    ];
+    for (flag, path, value) in given {
+        if let Some(value) = value {
+            let path: Vec<String> = path.iter().map(ToString::to_string).collect();
+            root.put(&path, Node::text(value, Place::Flag(flag)));
+        }
+    }
+    root
+}

@@ -1,0 +1,196 @@
+//! JSON with places, with the comments and trailing commas that editors' files have. It refuses duplicate keys and
+//! deep nesting. Positions come from where serde_json's raw values lie in the text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::DEPTH;
+use super::node::{Entry, Node, Value};
+use super::position::Lines;
+use crate::problem::{Place, Problem};
+
+pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
+    let text = strip(text);
+    let lines = Lines::new(path, &text);
+    let reader = Reader {
+        text: &text,
+        place: &|at| lines.place(at),
+    };
+    let root: &RawValue = serde_json::from_str(&text).map_err(|error| {
+        let place = lines.at(error.line(), error.column());
+        Problem::error(place, "", format!("not valid JSON: {}", plain(&error)))
+    })?;
+    reader.node(root, 0)
+}
+
+/// One JSON value out of an environment variable; all of it is at `place`.
+pub fn read_value(text: &str, place: &Place) -> Option<Node> {
+    let reader = Reader {
+        text,
+        place: &|_| place.clone(),
+    };
+    let root: &RawValue = serde_json::from_str(text).ok()?;
+    reader.node(root, 0).ok()
+}
+
+/// serde_json's words without the position, which is said elsewhere.
+fn plain(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.find(" at line ") {
+        Some(at) => message[..at].to_string(),
+        None => message,
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    place: &'a dyn Fn(usize) -> Place,
+}
+
+impl Reader<'_> {
+    fn node(&self, raw: &RawValue, depth: usize) -> Result<Node, Problem> {
+        let text = raw.get();
+        let at = text.as_ptr() as usize - self.text.as_ptr() as usize;
+        let place = (self.place)(at);
+        let refuse = |what: String| Problem::error(place.clone(), "", what);
+        if depth > DEPTH {
+            return Err(refuse(format!("nested deeper than {DEPTH}")));
+        }
+        let broken = |error: serde_json::Error| refuse(format!("not valid JSON: {}", plain(&error)));
+        let value = match text.as_bytes().first() {
+            Some(b'{') => Value::Map(self.map(text, depth).map_err(|e| e.unwrap_or_else(broken))?),
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
+                let items = items.into_iter().map(|item| self.node(item, depth + 1));
+                Value::List(items.collect::<Result<_, _>>()?)
+            }
+            Some(b'"') => Value::Text(serde_json::from_str(text).map_err(broken)?),
+            Some(b't' | b'f') => Value::Bool(text == "true"),
+            Some(b'n') => Value::Null,
+            _ => match text.parse::<i128>() {
+                Ok(value) => Value::Integer(value),
+                Err(_) => Value::Float(serde_json::from_str(text).map_err(broken)?),
+            },
+        };
+        Ok(Node::new(value, place))
+    }
+
+    fn map(&self, text: &str, depth: usize) -> Result<BTreeMap<String, Entry>, Failure> {
+        let entries: Entries<'_> = serde_json::from_str(text).map_err(Failure::Syntax)?;
+        let mut map = BTreeMap::new();
+        for (key, raw) in entries.0 {
+            let node = self.node(raw, depth + 1).map_err(Failure::Known)?;
+            let at = raw.get().as_ptr() as usize - self.text.as_ptr() as usize;
+            let place = (self.place)(key_start(self.text, at));
+            if map.contains_key(&key) {
+                let what = format!("the key `{}` is there twice", key.escape_debug());
+                return Err(Failure::Known(Problem::error(place, "", what)));
+            }
+            map.insert(key, Entry { place, node });
+        }
+        Ok(map)
+    }
+}
+
+enum Failure {
+    Syntax(serde_json::Error),
+    Known(Problem),
+}
+
+impl Failure {
+    fn unwrap_or_else(self, syntax: impl Fn(serde_json::Error) -> Problem) -> Problem {
+        match self {
+            Self::Syntax(error) => syntax(error),
+            Self::Known(problem) => problem,
+        }
+    }
+}
+
+/// The opening quote of the key whose value starts at `value`.
+fn key_start(text: &str, value: usize) -> usize {
+    let bytes = text.as_bytes();
+    let blank = |b: &u8| b.is_ascii_whitespace() || *b == b':';
+    let Some(end) = bytes[..value].iter().rposition(|b| !blank(b)) else {
+        return value;
+    };
+    let mut at = end;
+    while at > 0 {
+        at -= 1;
+        let escapes = bytes[..at].iter().rev().take_while(|b| **b == b'\\').count();
+        if bytes[at] == b'"' && escapes % 2 == 0 {
+            return at;
+        }
+    }
+    value
+}
+
+/// Blanks comments and trailing commas, so that every other byte stays where it is.
+fn strip(text: &str) -> String {
+    let mut out = text.as_bytes().to_vec();
+    let mut comma = None;
+    let mut at = usize::from(text.starts_with('\u{feff}')) * 3;
+    out[..at].fill(b' ');
+    while at < out.len() {
+        let start = at;
+        match out[at] {
+            b'"' => {
+                at += 1;
+                while at < out.len() && out[at] != b'"' {
+                    at += if out[at] == b'\\' { 2 } else { 1 };
+                }
+                comma = None;
+            }
+            b'/' if out.get(at + 1) == Some(&b'/') => {
+                at += out[at..].iter().position(|b| *b == b'\n').unwrap_or(out.len() - at) - 1;
+                out[start..=at].fill(b' ');
+            }
+            b'/' if out.get(at + 1) == Some(&b'*') => {
+                let end = out[at + 2..].windows(2).position(|w| w == b"*/");
+                at = end.map_or(out.len() - 1, |n| at + 2 + n + 1);
+                out[start..=at].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+            }
+            b',' => comma = Some(at),
+            b'}' | b']' => {
+                if let Some(comma) = comma.take() {
+                    out[comma] = b' ';
+                }
+            }
+            b if b.is_ascii_whitespace() => {}
+            _ => comma = None,
+        }
+        at += 1;
+    }
+    String::from_utf8(out).unwrap_or_else(|_| text.to_string())
+}
+
+/// Key and raw value pairs in order, keeping duplicates so that they can be refused.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(entries)
+            }
+        }
+
+        deserializer.deserialize_map(EntriesVisitor).map(Entries)
+    }
+}

@@ -1,0 +1,150 @@
+//! One source's values, checked against the raw types on their own: every mistake is reported where it was written and
+//! taken out, so that the next one is found too. Clean layers are merged by figment.
+
+use figment::error::{Actual, Error, Kind};
+use figment::value::{Dict, Map, Value as Figment};
+use figment::{Metadata, Profile, Provider};
+
+use super::node::Node;
+use crate::problem::{MOST, Place, Problem, Problems};
+use crate::raw::Root;
+use crate::suggest;
+
+/// Between what is wrong and what to do, in messages of the raw types.
+pub const HINT: &str = " — ";
+
+pub struct Layer {
+    pub root: Node,
+    /// Paths that were taken out because they were wrong.
+    pub damaged: Vec<Vec<String>>,
+}
+
+impl Layer {
+    pub fn new(root: Node) -> Self {
+        Self {
+            root,
+            damaged: Vec::new(),
+        }
+    }
+
+    /// Reports and takes out whatever does not fit the raw types.
+    pub fn check(&mut self, problems: &mut Problems) {
+        for _ in 0..MOST {
+            let Err(error) = self.root.to_figment().deserialize::<Root>() else {
+                return;
+            };
+            let path = error.path.clone();
+            problems.push(self.explain(&error, &path));
+            if self.root.remove(&path).is_none() {
+                self.root = Node::map(Place::Nowhere);
+            }
+            self.damaged.push(path);
+        }
+    }
+
+    fn explain(&self, error: &Error, path: &[String]) -> Problem {
+        let key = path.join(".");
+        let place = self.root.place_of(path).unwrap_or(Place::Nowhere);
+        let shown = self.root.get(path).map(|node| node.shown(path)).unwrap_or_default();
+        match &error.kind {
+            Kind::UnknownField(name, known) => {
+                let place = self.root.key_place(path).unwrap_or(place);
+                Problem::error(place, key, "there is no such key").hint(suggest::for_key(name, known))
+            }
+            Kind::UnknownVariant(word, known) => {
+                let what = format!("must be {}{shown}", suggest::one_of(known));
+                let problem = Problem::error(place, key, what);
+                match suggest::for_word(word, known) {
+                    Some(hint) if !shown.is_empty() => problem.hint(hint),
+                    _ => problem,
+                }
+            }
+            Kind::DuplicateField(name) => {
+                Problem::error(place, key, format!("`{name}` is given twice")).hint("`type` and `transport` are the same key")
+            }
+            Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
+                let what = format!("must be {}, not {}", kind_wanted(expected), kind_of(actual));
+                let problem = Problem::error(place, key, what);
+                match actual {
+                    Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)
+                        if expected == "text" =>
+                    {
+                        problem.hint("put it in quotes")
+                    }
+                    _ => problem,
+                }
+            }
+            Kind::Message(message) => match message.split_once(HINT) {
+                Some((what, hint)) => Problem::error(place, key, format!("{what}{shown}")).hint(hint),
+                None => Problem::error(place, key, format!("{message}{shown}")),
+            },
+            _ => Problem::error(place, key, "does not fit here"),
+        }
+    }
+}
+
+fn kind_wanted(expected: &str) -> &str {
+    match expected {
+        "a map" => "a section (keys and values)",
+        "a sequence" => "a list",
+        _ if expected.starts_with("struct ") => "a section (keys and values)",
+        _ if expected.contains("enum ") => "a word",
+        _ => expected,
+    }
+}
+
+fn kind_of(actual: &Actual) -> &'static str {
+    match actual {
+        Actual::Bool(_) => "true or false",
+        Actual::Unsigned(_) | Actual::Signed(_) => "a number",
+        Actual::Float(_) => "a number with a fraction",
+        Actual::Char(_) | Actual::Str(_) => "text",
+        Actual::Unit | Actual::Option => "nothing",
+        Actual::Seq => "a list",
+        Actual::Map => "a section",
+        _ => "this",
+    }
+}
+
+impl Provider for Layer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named("configuration")
+    }
+
+    fn data(&self) -> figment::Result<Map<Profile, Dict>> {
+        Ok(Map::from([(Profile::Default, self.root.to_dict())]))
+    }
+}
+
+/// All layers, the strongest last.
+pub struct Layers(pub Vec<Layer>);
+
+impl Layers {
+    /// Figment's merge of all layers: sections are merged key by key, lists and single values are replaced.
+    pub fn merge(&self) -> figment::Result<Figment> {
+        let all = self.0.iter().fold(figment::Figment::new(), figment::Figment::merge);
+        Ok(Figment::from(all.extract::<Dict>()?))
+    }
+
+    /// The value at `path` of the strongest layer that has it.
+    pub fn find<S: AsRef<str>>(&self, path: &[S]) -> Option<&Node> {
+        self.0.iter().rev().find_map(|layer| layer.root.get(path))
+    }
+
+    /// Where to point at for `path`, or for the nearest section above it that is written anywhere.
+    pub fn place(&self, path: &[String]) -> Place {
+        (1..=path.len())
+            .rev()
+            .find_map(|n| self.0.iter().rev().find_map(|layer| layer.root.place_of(&path[..n])))
+            .unwrap_or(Place::Nowhere)
+    }
+
+    /// Whether something wrong at or below `path` was taken out, so that its absence says nothing.
+    pub fn damaged<S: AsRef<str>>(&self, path: &[S]) -> bool {
+        let below = |taken: &Vec<String>| {
+            let n = taken.len().min(path.len());
+            taken[..n].iter().zip(&path[..n]).all(|(a, b)| a == b.as_ref())
+        };
+        self.0.iter().any(|layer| layer.damaged.iter().any(below))
+    }
+}

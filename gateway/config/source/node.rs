@@ -1,0 +1,208 @@
+//! A value with the place where it was written: what every kind of source is read into.
+//! It has no Debug and no Display, so that a value which may be a secret is shown by `shown` or not at all.
+
+use std::collections::BTreeMap;
+
+use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
+
+use crate::problem::Place;
+
+/// Longest value quoted in a message.
+const SHOWN: usize = 60;
+
+/// Keys whose values are never quoted in a message, `*` standing for any name.
+const SENSITIVE: &[&[&str]] = &[
+    &["auth", "key"],
+    &["secret"],
+    &["servers", "*", "command"],
+    &["servers", "*", "args"],
+    &["servers", "*", "env"],
+    &["servers", "*", "headers"],
+    &["servers", "*", "url"],
+    &["telemetry", "otlp"],
+];
+
+#[derive(Clone)]
+pub struct Node {
+    pub value: Value,
+    pub place: Place,
+    /// It came from a `${…}` or `file:` reference.
+    pub referenced: bool,
+}
+
+#[derive(Clone)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(BTreeMap<String, Entry>),
+}
+
+/// A key and its value.
+#[derive(Clone)]
+pub struct Entry {
+    /// Where the key is.
+    pub place: Place,
+    pub node: Node,
+}
+
+impl Node {
+    pub fn new(value: Value, place: Place) -> Self {
+        Self {
+            value,
+            place,
+            referenced: false,
+        }
+    }
+
+    pub fn text(text: impl Into<String>, place: Place) -> Self {
+        Self::new(Value::Text(text.into()), place)
+    }
+
+    pub fn map(place: Place) -> Self {
+        Self::new(Value::Map(BTreeMap::new()), place)
+    }
+
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn as_map(&self) -> Option<&BTreeMap<String, Entry>> {
+        match &self.value {
+            Value::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// What a person would call this kind of value.
+    pub fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "true or false",
+            Value::Integer(_) => "a number",
+            Value::Float(_) => "a number with a fraction",
+            Value::Text(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a section",
+        }
+    }
+
+    pub fn get<S: AsRef<str>>(&self, path: &[S]) -> Option<&Self> {
+        let Some((first, rest)) = path.split_first() else {
+            return Some(self);
+        };
+        match &self.value {
+            Value::Map(map) => map.get(first.as_ref())?.node.get(rest),
+            Value::List(list) => list.get(first.as_ref().parse::<usize>().ok()?)?.get(rest),
+            _ => None,
+        }
+    }
+
+    /// Where to point at for `path`: the value when it is a single one, the key when it is a list or a section.
+    pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
+        let node = self.get(path)?;
+        if matches!(node.value, Value::List(_) | Value::Map(_)) {
+            if let Some(place) = self.key_place(path) {
+                return Some(place);
+            }
+        }
+        Some(node.place.clone())
+    }
+
+    /// Where the key itself is.
+    pub fn key_place<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
+        let (last, parent) = path.split_last()?;
+        Some(self.get(parent)?.as_map()?.get(last.as_ref())?.place.clone())
+    }
+
+    /// Puts `node` at `path`, making the sections above it; false when something else is in the way.
+    pub fn put(&mut self, path: &[String], node: Self) -> bool {
+        let Value::Map(map) = &mut self.value else {
+            return false;
+        };
+        match path {
+            [] => false,
+            [last] => {
+                let place = node.place.clone();
+                map.insert(last.clone(), Entry { place, node }).is_none()
+            }
+            [first, rest @ ..] => map
+                .entry(first.clone())
+                .or_insert_with(|| Entry {
+                    place: node.place.clone(),
+                    node: Self::map(node.place.clone()),
+                })
+                .node
+                .put(rest, node),
+        }
+    }
+
+    /// Takes out what is at `path`.
+    pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
+        match (path, &mut self.value) {
+            ([last], Value::Map(map)) => map.remove(last.as_ref()).map(|entry| entry.node),
+            ([last], Value::List(list)) => {
+                let at = last.as_ref().parse::<usize>().ok()?;
+                (at < list.len()).then(|| list.remove(at))
+            }
+            ([first, rest @ ..], Value::Map(map)) => map.get_mut(first.as_ref())?.node.remove(rest),
+            ([first, rest @ ..], Value::List(list)) => {
+                list.get_mut(first.as_ref().parse::<usize>().ok()?)?.remove(rest)
+            }
+            _ => None,
+        }
+    }
+
+    /// `` (it is `x`) `` when it may be shown: a short single value that is no secret and came from no reference.
+    pub fn shown(&self, path: &[String]) -> String {
+        let sensitive = SENSITIVE.iter().any(|keys| starts_with(path, keys));
+        let text = match &self.value {
+            _ if self.referenced || sensitive => return String::new(),
+            Value::Bool(value) => value.to_string(),
+            Value::Integer(value) => value.to_string(),
+            Value::Float(value) => value.to_string(),
+            Value::Text(text) if text.chars().count() <= SHOWN => text.clone(),
+            _ => return String::new(),
+        };
+        format!(" (it is `{}`)", text.escape_debug())
+    }
+
+    /// The same without places, for figment. What is null is left out: it means "not given".
+    pub fn to_figment(&self) -> Figment {
+        let tag = Tag::Default;
+        match &self.value {
+            Value::Null => Figment::Empty(tag, Empty::None),
+            Value::Bool(value) => Figment::Bool(tag, *value),
+            Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => Figment::Num(tag, Num::U64(value)),
+                (_, Ok(value)) => Figment::Num(tag, Num::I64(value)),
+                _ => Figment::Num(tag, Num::I128(*value)),
+            },
+            Value::Float(value) => Figment::Num(tag, Num::F64(*value)),
+            Value::Text(text) => Figment::String(tag, text.clone()),
+            Value::List(list) => Figment::Array(tag, list.iter().map(Self::to_figment).collect()),
+            Value::Map(_) => Figment::Dict(tag, self.to_dict()),
+        }
+    }
+
+    pub fn to_dict(&self) -> Dict {
+        let Some(map) = self.as_map() else {
+            return Dict::new();
+        };
+        map.iter()
+            .filter(|(_, entry)| !matches!(entry.node.value, Value::Null))
+            .map(|(key, entry)| (key.clone(), entry.node.to_figment()))
+            .collect()
+    }
+}
+
+/// Whether `path` begins with `keys`, where `*` is any name.
+pub fn starts_with(path: &[String], keys: &[&str]) -> bool {
+    path.len() >= keys.len() && path.iter().zip(keys).all(|(have, want)| *want == "*" || have == want)
+}

@@ -1,0 +1,36 @@
+//! Byte offsets to lines and columns. Columns count characters.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::problem::Place;
+
+pub struct Lines<'a> {
+    path: &'a Arc<PathBuf>,
+    text: &'a str,
+    /// Offset of each line's first byte.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(path: &'a Arc<PathBuf>, text: &'a str) -> Self {
+        let newlines = text.bytes().enumerate().filter(|(_, b)| *b == b'\n');
+        let starts = std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect();
+        Self { path, text, starts }
+    }
+
+    pub fn place(&self, offset: usize) -> Place {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or(0);
+        let before = self.text.get(start..offset).unwrap_or_default();
+        self.at(line, before.chars().count() + 1)
+    }
+
+    pub fn at(&self, line: usize, column: usize) -> Place {
+        Place::File {
+            path: self.path.clone(),
+            line,
+            column,
+        }
+    }
+}

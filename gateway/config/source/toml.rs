@@ -1,0 +1,63 @@
+//! TOML with places. It refuses deep nesting; dates are text.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::DEPTH;
+use super::node::{Entry, Node, Value};
+use super::position::Lines;
+use crate::problem::Problem;
+
+pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
+    let lines = Lines::new(path, text);
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = lines.place(error.span().map_or(0, |span| span.start));
+        let what = error.message().lines().next().unwrap_or_default().to_string();
+        Problem::error(place, "", format!("not valid TOML: {what}"))
+    })?;
+    let at = table.span().start;
+    map(table.get_ref(), at, &lines, 0)
+}
+
+fn map(table: &DeTable<'_>, at: usize, lines: &Lines<'_>, depth: usize) -> Result<Node, Problem> {
+    let place = lines.place(at);
+    if depth > DEPTH {
+        return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
+    }
+    let mut entries = std::collections::BTreeMap::new();
+    for (key, value) in table {
+        let entry = Entry {
+            place: lines.place(key.span().start),
+            node: node(value, lines, depth + 1)?,
+        };
+        entries.insert(key.get_ref().to_string(), entry);
+    }
+    Ok(Node::new(Value::Map(entries), place))
+}
+
+fn node(value: &Spanned<DeValue<'_>>, lines: &Lines<'_>, depth: usize) -> Result<Node, Problem> {
+    let at = value.span().start;
+    let place = lines.place(at);
+    let value = match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Value::Integer(number),
+            Err(_) => return Err(Problem::error(place, "", "this number is too large")),
+        },
+        DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Datetime(date) => Value::Text(date.to_string()),
+        DeValue::Array(_) if depth > DEPTH => {
+            return Err(Problem::error(place, "", format!("nested deeper than {DEPTH}")));
+        }
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| node(item, lines, depth + 1));
+            Value::List(items.collect::<Result<_, _>>()?)
+        }
+        DeValue::Table(table) => return map(table, at, lines, depth),
+    };
+    Ok(Node::new(value, place))
+}

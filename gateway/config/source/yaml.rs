@@ -1,0 +1,167 @@
+//! YAML with places. It refuses duplicate keys, several documents, deep nesting and alias bombs, and knows
+//! only `true` and `false` as booleans.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
+use serde_saphyr::{Location, Spanned};
+
+use super::node::{Entry, Node, Value};
+use super::DEPTH;
+use crate::problem::{Place, Problem};
+
+const NODES: usize = 100_000;
+const ALIASES: usize = 1_000;
+
+pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
+    let place = |at: Location| Place::File {
+        path: path.clone(),
+        line: usize::try_from(at.line()).unwrap_or(0),
+        column: usize::try_from(at.column()).unwrap_or(0),
+    };
+    match serde_saphyr::from_str_with_options::<Spanned<Tree>>(text, options()) {
+        Ok(tree) => Ok(build(tree, &place)),
+        Err(error) => {
+            let what = plain(&error.without_snippet().to_string());
+            let at = error.location().unwrap_or(Location::UNKNOWN);
+            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")))
+        }
+    }
+}
+
+fn options() -> serde_saphyr::Options {
+    let mut budget = serde_saphyr::Budget::default();
+    budget.max_depth = DEPTH;
+    budget.flow_nesting_limit = DEPTH;
+    budget.max_nodes = NODES;
+    budget.max_events = 4 * NODES;
+    budget.max_aliases = ALIASES;
+    budget.max_anchors = ALIASES;
+    budget.max_documents = 1;
+    let mut aliases = AliasLimits::default();
+    aliases.max_total_replayed_events = NODES;
+    aliases.max_replay_stack_depth = 16;
+    serde_saphyr::options! {
+        budget: Some(budget),
+        alias_limits: aliases,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+/// The parser's message without the position, which is said elsewhere, on one line.
+fn plain(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let line = match line.find(" at line ") {
+        Some(at) => &line[..at],
+        None => line,
+    };
+    line.trim_start_matches("error: ").to_string()
+}
+
+enum Tree {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Tree>>),
+    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
+}
+
+fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> Place) -> Node {
+    let at = place(tree.referenced);
+    let value = match tree.value {
+        Tree::Null => Value::Null,
+        Tree::Bool(value) => Value::Bool(value),
+        Tree::Integer(value) => Value::Integer(value),
+        Tree::Float(value) => Value::Float(value),
+        Tree::Text(value) => Value::Text(value),
+        Tree::List(list) => Value::List(list.into_iter().map(|item| build(item, place)).collect()),
+        Tree::Map(entries) => {
+            let mut map = BTreeMap::new();
+            for (key, value) in entries {
+                let entry = Entry {
+                    place: place(key.referenced),
+                    node: build(value, place),
+                };
+                map.insert(key.value, entry);
+            }
+            Value::Map(map)
+        }
+    };
+    Node::new(value, at)
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Integer(value.into()))
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Integer(value.into()))
+    }
+
+    fn visit_i128<E: de::Error>(self, value: i128) -> Result<Tree, E> {
+        Ok(Tree::Integer(value))
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Float(value))
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Text(value.to_string()))
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_none<E: de::Error>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            list.push(item);
+        }
+        Ok(Tree::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Tree::Map(entries))
+    }
+}

@@ -1,0 +1,61 @@
+//! "Did you mean": the known word nearest to a misspelt one. It never suggests something far away.
+
+/// Keys that people bring from other programs, and what they are called here.
+const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "mcpservers",
+        "entries of a client's file go below `servers`; or name that file in `import` or with --mcp-servers",
+    ),
+    ("disabled", "write `enabled: false`"),
+    ("port", "write `listen: HOST:PORT`"),
+    ("host", "write `listen: HOST:PORT`"),
+    ("bind", "write `listen: HOST:PORT`"),
+    ("serverurl", "write `url`"),
+    ("httpurl", "write `url`"),
+    ("api_key", "write `auth: { key: \"${LOCKGATE_KEY}\" }`"),
+    ("apikey", "write `auth: { key: \"${LOCKGATE_KEY}\" }`"),
+    ("database_url", "refer to it as ${DATABASE_URL} where a value needs it"),
+];
+
+/// The nearest of `known`, when it is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |s: &str| s.to_ascii_lowercase().replace(['-', '_', ' '], "");
+    let word = plain(word);
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(&word, &plain(k)), k))
+        .filter(|(distance, k)| *distance <= 1 + k.len().min(word.len()) / 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, k)| k)
+}
+
+/// A hint for an unknown key.
+pub fn for_key(word: &str, known: &[&str]) -> String {
+    if let Some(near) = nearest(word, known.iter().copied()) {
+        return format!("did you mean `{near}`?");
+    }
+    let lower = word.to_ascii_lowercase();
+    match KNOWN_ELSEWHERE.iter().find(|(k, _)| *k == lower) {
+        Some((_, hint)) => (*hint).to_string(),
+        None => format!("the keys here are {}", list(known)),
+    }
+}
+
+/// A hint for an unknown word out of a few.
+pub fn for_word(word: &str, known: &[&str]) -> Option<String> {
+    nearest(word, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// `a, b or c`.
+pub fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => format!("`{one}`"),
+        [head @ .., last] => format!("{} or `{last}`", list(head)),
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|w| format!("`{w}`")).collect();
+    quoted.join(", ")
+}

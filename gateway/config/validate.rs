@@ -1,0 +1,250 @@
+//! Raw to validated: every rule that is about more than one value, or about what a value means. It reports all mistakes
+//! and gives a configuration only when it saw none.
+
+mod address;
+mod policy;
+mod secret;
+mod server;
+
+use std::path::{Path, PathBuf};
+
+use lockgate_telemetry::Format as LogFormat;
+
+use crate::problem::{Place, Problem, Problems, Severity};
+use crate::raw::leaf::Text;
+use crate::raw::{self, Profile, Root};
+use crate::source::layer::Layers;
+use crate::source::node::Node;
+use crate::{Config, Sources, suggest};
+
+/// Where the gateway listens unless told otherwise.
+pub const LISTEN: &str = "127.0.0.1:3001";
+const NAME: &str = "lockgate";
+const NAME_CHARS: usize = 64;
+const TITLE_CHARS: usize = 200;
+const INSTRUCTIONS_BYTES: usize = 16 * 1024;
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// The validated configuration, when nothing is wrong with it.
+pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Problems) -> Option<Config> {
+    let mut check = Check {
+        layers,
+        sources,
+        problems,
+        wrong: false,
+        production: root.profile == Profile::Production,
+        privileged: root.http.privileged_ports.0,
+    };
+    let proxy = check.proxy(&root);
+    let key = check.key(root.auth.key.as_ref());
+    let listener = check.listener(&root, key.is_some());
+    let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), key.is_some());
+    let policy = check.policy(&root.policy);
+    let egress = check.egress(&root.egress);
+    let telemetry = check.telemetry(&root.log, &root.telemetry);
+    let tools = check.tools(&root);
+    let depth = root.limits.depth.size();
+    let servers = check.servers(root.servers, depth, &tools);
+    let production = check.production;
+    if check.wrong {
+        return None;
+    }
+    Some(Config {
+        production,
+        listener: listener?,
+        proxy,
+        authn: lockgate_authn::Config { key },
+        policy,
+        egress,
+        telemetry,
+        tools,
+        admin,
+        servers,
+    })
+}
+
+struct Check<'a> {
+    layers: &'a Layers,
+    sources: &'a Sources,
+    problems: &'a mut Problems,
+    wrong: bool,
+    production: bool,
+    privileged: bool,
+}
+
+impl Check<'_> {
+    fn problem(&mut self, path: &[&str], make: impl FnOnce(Place, String) -> Problem) {
+        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
+        let problem = make(self.layers.place(&owned), path.join("."));
+        self.wrong |= problem.severity == Severity::Error;
+        self.problems.push(problem);
+    }
+
+    fn error(&mut self, path: &[&str], what: impl Into<String>, hint: impl Into<String>) {
+        self.problem(path, |place, key| Problem::error(place, key, what).hint(hint));
+    }
+
+    fn warning(&mut self, path: &[&str], what: impl Into<String>, hint: impl Into<String>) {
+        self.problem(path, |place, key| Problem::warning(place, key, what).hint(hint));
+    }
+
+    /// What to say of the value at `path` in a message; nothing when it may be a secret.
+    fn shown(&self, path: &[&str]) -> String {
+        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
+        self.layers.find(path).map(|node: &Node| node.shown(&owned)).unwrap_or_default()
+    }
+
+    /// A file that has to be there.
+    fn file(&mut self, path: &[&str], text: &Text) -> PathBuf {
+        let file = Path::new(&text.0).to_path_buf();
+        if !file.is_file() {
+            let shown = self.shown(path);
+            self.error(path, format!("there is no such file{shown}"), "a relative path starts at the file that names it");
+        }
+        file
+    }
+
+    fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
+        let name = root.name.as_ref().map_or(NAME, |name| name.0.as_str());
+        if !is_slug(name) {
+            let shown = self.shown(&["name"]);
+            self.error(
+                &["name"],
+                format!("must be 1 to {NAME_CHARS} of a-z, 0-9 and -{shown}"),
+                "the text for people goes into `title`",
+            );
+        }
+        self.short(&["title"], root.title.as_ref(), TITLE_CHARS);
+        self.short(&["instructions"], root.instructions.as_ref(), INSTRUCTIONS_BYTES);
+        let limits = &root.limits;
+        lockgate_proxy::Config {
+            name: name.to_string(),
+            title: root.title.clone().map(|t| t.0),
+            instructions: root.instructions.clone().map(|t| t.0),
+            names: lockgate_proxy::Names {
+                separator: separator(root.names.separator).to_string(),
+                max_length: root.names.max_length.size(),
+            },
+            limits: lockgate_proxy::Limits {
+                depth: limits.depth.size(),
+                sessions: limits.sessions.size(),
+                session_idle: limits.session_idle.duration(),
+                page_items: limits.page_items.size(),
+                discovery_deadline: limits.discovery_deadline.duration(),
+                streams_per_principal: limits.streams_per_principal.size(),
+                subscriptions: limits.subscriptions.size(),
+                stream_buffer: limits.stream_buffer.size(),
+                question_rounds: limits.question_rounds.size(),
+                question_timeout: limits.question_timeout.duration(),
+            },
+            secret: self.secret(root.secret.as_ref()),
+        }
+    }
+
+    fn short(&mut self, path: &[&str], text: Option<&Text>, most: usize) {
+        if text.is_some_and(|text| text.0.len() > most) {
+            self.error(path, format!("must not be longer than {most} bytes"), "shorten it");
+        }
+    }
+
+    fn egress(&mut self, raw: &raw::Egress) -> lockgate_egress::Config {
+        lockgate_egress::Config {
+            ca_file: raw.ca_file.as_ref().map(|file| self.file(&["egress", "ca_file"], file)),
+            connect_timeout: raw.connect_timeout.duration(),
+            idle_connections: raw.idle_connections.size(),
+            idle_timeout: raw.idle_timeout.duration(),
+        }
+    }
+
+    fn telemetry(&mut self, log: &raw::Log, telemetry: &raw::Telemetry) -> lockgate_telemetry::Config {
+        let format = match (log.format, self.production) {
+            (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
+            (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
+        };
+        let otlp = telemetry.otlp.as_ref().and_then(|text| {
+            let url = url::Url::parse(&text.0).ok().filter(|u| is_http(u) && u.username().is_empty() && u.password().is_none());
+            if url.is_none() {
+                let what = "must be an http:// or https:// address without user and password";
+                self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
+            }
+            url
+        });
+        lockgate_telemetry::Config {
+            level: self.level(log.level.as_ref()),
+            format,
+            otlp,
+            tools: telemetry.tools.size(),
+        }
+    }
+
+    /// The filter; words of other programs for levels are translated.
+    fn level(&mut self, level: Option<&Text>) -> String {
+        let given = level.map_or("info", |level| level.0.as_str());
+        let words: Vec<String> = given.split(',').map(|part| level_word(part.trim())).collect();
+        let path = ["log", "level"];
+        for word in &words {
+            if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
+                let shown = self.shown(&path);
+                let hint = suggest::for_word(word, &LEVELS);
+                let hint = hint.unwrap_or_else(|| "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into());
+                self.error(&path, format!("must be {}{shown}", suggest::one_of(&LEVELS)), hint);
+                return given.to_string();
+            }
+        }
+        let filter = words.join(",");
+        if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
+            let shown = self.shown(&path);
+            self.error(&path, format!("is no log filter{shown}"), "such as info,lockgate_proxy=debug");
+        }
+        filter
+    }
+
+    fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
+        let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
+        if self.production && wanted == Some(true) {
+            let path = ["builtin", "example"];
+            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
+        }
+        lockgate_tools::Config {
+            system: root.builtin.system.0,
+            example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
+        }
+    }
+}
+
+/// `^[a-z0-9-]+$`, at most 64 characters.
+fn is_slug(name: &str) -> bool {
+    let valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=NAME_CHARS).contains(&name.len()) && name.bytes().all(valid)
+}
+
+fn is_http(url: &url::Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.host().is_some()
+}
+
+fn separator(raw: raw::Separator) -> &'static str {
+    match raw {
+        raw::Separator::Underscores => "__",
+        raw::Separator::Underscore => "_",
+        raw::Separator::Dash => "-",
+        raw::Separator::Dot => ".",
+        raw::Separator::Slash => "/",
+    }
+}
+
+/// Upper case, and MCP's and Python's words for levels.
+fn level_word(word: &str) -> String {
+    if word.contains(['=', '[']) {
+        return word.to_string();
+    }
+    let lower = word.to_ascii_lowercase();
+    match lower.as_str() {
+        "notice" => "info".to_string(),
+        "warning" => "warn".to_string(),
+        "critical" | "alert" | "emergency" => "error".to_string(),
+        _ => lower,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound without a key.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Check, LISTEN};
+use crate::problem::Place;
+use crate::raw::leaf::Text;
+use crate::raw::{self, Root};
+
+impl Check<'_> {
+    pub fn listener(&mut self, root: &Root, has_key: bool) -> Option<lockgate_listener::Config> {
+        let text = root.listen.as_ref().map_or(LISTEN, |text| text.0.as_str());
+        let listen = self.address(&["listen"], text, has_key);
+        let http = &root.http;
+        let tls = self.tls(http);
+        let hosts = self.hosts(&http.hosts.0);
+        let origins = self.origins(&http.origins.0);
+        if let Some(listen) = listen {
+            self.exposed(listen, tls.is_some(), &hosts);
+        }
+        let limits = &root.limits;
+        if limits.bytes_in_flight.get() < http.body_bytes.get() {
+            let hint = "raise it, or lower `http.body_bytes`";
+            self.error(&["limits", "bytes_in_flight"], "must not be less than `http.body_bytes`", hint);
+        }
+        Some(lockgate_listener::Config {
+            listen: listen?,
+            hosts,
+            origins,
+            tls,
+            sse: http.sse.0,
+            keep_alive: http.keep_alive.duration(),
+            limits: lockgate_listener::Limits {
+                body_bytes: http.body_bytes.size(),
+                header_bytes: http.header_bytes.size(),
+                read_timeout: http.read_timeout.duration(),
+                connections: http.connections.size(),
+                concurrent_requests: limits.concurrent_requests.size(),
+                queued_requests: limits.queued_requests.size(),
+                bytes_in_flight: limits.bytes_in_flight.size(),
+            },
+        })
+    }
+
+    pub fn admin(&mut self, raw: &raw::Admin, main: Option<SocketAddr>, has_key: bool) -> lockgate_admin::Config {
+        let path = ["admin", "listen"];
+        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
+        if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
+            self.error(&path, "is the address of `listen`", "use another port, or leave it out to share that one");
+        }
+        lockgate_admin::Config { listen }
+    }
+
+    fn address(&mut self, path: &[&str], text: &str, has_key: bool) -> Option<SocketAddr> {
+        let numeric = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => text.to_string(),
+        };
+        let shown = self.shown(path);
+        let Ok(address) = numeric.parse::<SocketAddr>() else {
+            let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
+            self.error(path, format!("must be ADDRESS:PORT{shown}"), hint);
+            return None;
+        };
+        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
+        match address.port() {
+            0 if matches!(self.layers.place(&owned), Place::Flag(_)) => {}
+            0 => {
+                let hint = "port 0 (any free port) is accepted on the command line alone";
+                self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
+            }
+            1..1024 if !self.privileged => {
+                let hint = "use a higher one, or set `http.privileged_ports: true`";
+                self.error(path, format!("the port must be from 1024 to 65535{shown}"), hint);
+            }
+            _ => {}
+        }
+        if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth", "key"]) {
+            let what = format!("without `auth.key` only a loopback address may be bound{shown}");
+            self.error(path, what, "set `auth.key: \"${LOCKGATE_KEY}\"`, or bind 127.0.0.1");
+        }
+        Some(address)
+    }
+
+    /// What an operator may have overlooked when others can reach the gateway.
+    fn exposed(&mut self, listen: SocketAddr, tls: bool, hosts: &[String]) {
+        if is_loopback(listen.ip()) {
+            return;
+        }
+        if !tls {
+            let hint = "set `http.tls`, or put a proxy with TLS in front";
+            self.warning(&["listen"], "the key crosses the network unencrypted", hint);
+        }
+        if listen.ip().is_unspecified() && hosts.is_empty() {
+            let what = "clients that use a host name are refused";
+            self.warning(&["listen"], what, "name it in `http.hosts`");
+        }
+    }
+
+    fn tls(&mut self, http: &raw::Http) -> Option<lockgate_listener::Tls> {
+        let raw = http.tls.as_ref()?;
+        let mut need = |name: &'static str, file: Option<&Text>| {
+            let path = ["http", "tls", name];
+            match file {
+                Some(file) => Some(self.file(&path, file)),
+                None => {
+                    if !self.layers.damaged(&path) {
+                        self.error(&path, "must be given: TLS needs both `cert` and `key`", "name a PEM file");
+                    }
+                    None
+                }
+            }
+        };
+        let (cert, key) = (need("cert", raw.cert.as_ref()), need("key", raw.key.as_ref()));
+        Some(lockgate_listener::Tls { cert: cert?, key: key? })
+    }
+
+    fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
+        for host in hosts {
+            let valid = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+            if host != "*" && (host.is_empty() || host.len() > 255 || !host.bytes().all(valid)) {
+                let what = format!("`{}` is no host name", host.escape_debug());
+                self.error(&["http", "hosts"], what, "write a name such as mcp.example.com, or * alone for any");
+            }
+        }
+        hosts.iter().map(|host| host.to_ascii_lowercase()).collect()
+    }
+
+    fn origins(&mut self, origins: &[String]) -> Vec<String> {
+        for origin in origins {
+            if !is_origin(origin) {
+                let what = format!("`{}` is no origin", origin.escape_debug());
+                self.error(&["http", "origins"], what, "write scheme://host or scheme://host:port without a path");
+            }
+        }
+        origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
+    }
+}
+
+fn is_loopback(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_loopback(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+    }
+}
+
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else {
+        return false;
+    };
+    let scheme_char = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+    let host_char = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+    !scheme.is_empty()
+        && scheme.bytes().all(scheme_char)
+        && !host.is_empty()
+        && host.bytes().all(host_char)
+        && url::Url::parse(text).is_ok()
+}

@@ -1,0 +1,55 @@
+//! `auth.key` and `secret`: long enough, not guessable, not written into a file. No message quotes them.
+
+use super::Check;
+use crate::problem::Place;
+use crate::raw::leaf::Text;
+
+const KEY_CHARS: usize = 16;
+const SECRET_CHARS: usize = 32;
+const LONGEST: usize = 4096;
+/// Fewer distinct characters than this are no random value.
+const DISTINCT: usize = 6;
+const PLACEHOLDERS: [&str; 7] = ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
+const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
+
+impl Check<'_> {
+    pub fn key(&mut self, key: Option<&Text>) -> Option<String> {
+        let path = ["auth", "key"];
+        let Some(Text(key)) = key else {
+            if self.production && !self.layers.damaged(&path) {
+                let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable";
+                self.error(&path, "must be given in production", hint);
+            }
+            return None;
+        };
+        if !key.bytes().all(|b| b.is_ascii_graphic()) {
+            self.error(&path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
+        } else {
+            self.random(&path, key, KEY_CHARS);
+        }
+        Some(key.clone())
+    }
+
+    pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {
+        let Text(secret) = secret?;
+        self.random(&["secret"], secret, SECRET_CHARS);
+        Some(secret.clone())
+    }
+
+    fn random(&mut self, path: &[&str], value: &str, least: usize) {
+        let chars = value.chars().count();
+        let distinct = value.chars().collect::<std::collections::BTreeSet<_>>().len();
+        let lower = value.to_ascii_lowercase();
+        if chars < least || value.len() > LONGEST {
+            self.error(path, format!("must have {least} to {LONGEST} characters"), MAKE_ONE);
+        } else if distinct < DISTINCT || PLACEHOLDERS.iter().any(|word| lower.starts_with(word)) {
+            self.error(path, "can be guessed", MAKE_ONE);
+        } else if let Some(node) = self.layers.find(path) {
+            if matches!(node.place, Place::File { .. }) && !node.referenced {
+                let what = "is written into the file itself";
+                let hint = "refer to it: ${VAR} or file:PATH";
+                self.warning(path, what, hint);
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! `servers`: each is a program or an address, never both, and sends nothing that the gateway itself has to say.
+//! Values of arguments, environment and headers are not quoted in any message.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use lockgate_upstream::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
+
+use super::{Check, is_http, is_slug};
+use crate::raw::leaf::Text;
+use crate::raw::{self, Server};
+
+const SERVERS: usize = 256;
+const ARGUMENTS: usize = 1000;
+/// Headers that the gateway writes itself; also every `Mcp-…`.
+const OWN_HEADERS: &[&str] = &[
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+impl Check<'_> {
+    pub fn servers(
+        &mut self,
+        servers: BTreeMap<String, Server>,
+        depth: usize,
+        builtin: &lockgate_tools::Config,
+    ) -> Vec<Config> {
+        if servers.len() > SERVERS {
+            let what = format!("there are {} servers, at most {SERVERS} are possible", servers.len());
+            self.error(&["servers"], what, "start several gateways");
+            return Vec::new();
+        }
+        let made = servers.into_iter().filter_map(|(slug, server)| {
+            let path = ["servers", slug.as_str()];
+            if !is_slug(&slug) {
+                let what = "the name of a server must be 1 to 64 of a-z, 0-9 and -";
+                self.error(&path, what, "rename it; tools are exposed as NAME__TOOL");
+            }
+            let taken = (slug == "system" && builtin.system) || (slug == "example" && builtin.example);
+            if taken {
+                let what = "a built-in server has this name";
+                self.error(&path, what, format!("rename it, or set `builtin.{slug}: false`"));
+            }
+            self.server(&slug, server, depth)
+        });
+        made.collect()
+    }
+
+    fn server(&mut self, slug: &str, raw: Server, depth: usize) -> Option<Config> {
+        let transport = self.transport(slug, &raw)?;
+        if matches!(transport, Transport::Sse { .. }) && raw.era == raw::Era::Modern {
+            let hint = "use `transport: http`, or leave out `era`";
+            self.error(&["servers", slug, "era"], "HTTP+SSE exists in the legacy era alone", hint);
+        }
+        let limits = &raw.limits;
+        Some(Config {
+            slug: slug.to_string(),
+            transport,
+            era: match raw.era {
+                raw::Era::Auto => EraChoice::Auto,
+                raw::Era::Modern => EraChoice::Modern,
+                raw::Era::Legacy => EraChoice::Legacy,
+            },
+            enabled: raw.enabled.0,
+            sessions: match raw.sessions {
+                raw::Sessions::Auto => Sessions::Auto,
+                raw::Sessions::Shared => Sessions::Shared,
+                raw::Sessions::Client => Sessions::Client,
+            },
+            call_timeout: raw.timeout.duration(),
+            tool_timeouts: raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect(),
+            start_timeout: raw.start_timeout.duration(),
+            limits: Limits {
+                response_bytes: limits.response_bytes.size(),
+                event_bytes: limits.event_bytes.size(),
+                line_bytes: limits.line_bytes.size(),
+                depth,
+                concurrency: raw.concurrency.size(),
+                queue: raw.queue.size(),
+                list_items: limits.list_items.size(),
+                list_pages: limits.list_pages.size(),
+            },
+            breaker: Breaker {
+                failures: raw.breaker.failures.small(),
+                cooldown: raw.breaker.cooldown.duration(),
+            },
+        })
+    }
+
+    fn transport(&mut self, slug: &str, raw: &Server) -> Option<Transport> {
+        let path = ["servers", slug];
+        match (&raw.command, &raw.url) {
+            (Some(_), Some(_)) => {
+                self.error(&path, "has both `command` and `url`", "keep one: a program to start, or an address to call");
+                None
+            }
+            (None, None) => {
+                if !self.layers.damaged(&path) {
+                    self.error(&path, "needs `command` or `url`", "a program to start, or an address to call");
+                }
+                None
+            }
+            (Some(command), None) => self.stdio(slug, command, raw),
+            (None, Some(url)) => self.remote(slug, url, raw),
+        }
+    }
+
+    fn misplaced(&mut self, slug: &str, keys: &[(&str, bool)], belongs: &str) {
+        for (key, given) in keys {
+            if *given {
+                let what = format!("only goes with `{belongs}`");
+                self.error(&["servers", slug, key], what, "take it out");
+            }
+        }
+    }
+
+    fn stdio(&mut self, slug: &str, command: &Text, raw: &Server) -> Option<Transport> {
+        self.misplaced(slug, &[("headers", !raw.headers.is_empty())], "url");
+        if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
+            self.error(&["servers", slug, "transport"], "a `command` speaks over stdio", "write `url`, or take it out");
+        }
+        if command.0.trim().is_empty() {
+            self.error(&["servers", slug, "command"], "must not be empty", "name a program");
+            return None;
+        }
+        if raw.args.len() > ARGUMENTS {
+            self.error(&["servers", slug, "args"], format!("must have at most {ARGUMENTS} items"), "use a file");
+        }
+        for name in raw.env.keys() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                let what = "is no name of a variable";
+                self.error(&["servers", slug, "env", name], what, "it must not be empty or contain =");
+            }
+        }
+        self.found(slug, &command.0, raw);
+        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
+        if raw.enabled.0 && cwd.as_ref().is_some_and(|cwd| !cwd.is_dir()) {
+            let what = "there is no such folder";
+            self.warning(&["servers", slug, "cwd"], what, "a relative path starts at the file that names it");
+        }
+        Some(Transport::Stdio {
+            command: command.0.clone(),
+            args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
+            env: plain(&raw.env),
+            cwd,
+        })
+    }
+
+    /// Warns of a program that is not installed: it may still come.
+    fn found(&mut self, slug: &str, command: &str, raw: &Server) {
+        let own = raw.env.get("PATH").map(|path| path.0.as_str());
+        let path = own.or(self.sources.env.get("PATH").map(String::as_str)).unwrap_or_default();
+        let there = if command.contains('/') {
+            Path::new(command).is_file()
+        } else {
+            std::env::split_paths(path).any(|folder| folder.join(command).is_file())
+        };
+        if raw.enabled.0 && !there {
+            let key = ["servers", slug, "command"];
+            if command.contains(' ') {
+                self.warning(&key, "no such program is found", "arguments go into `args`");
+            } else {
+                self.warning(&key, "no such program is found", "install it, or write its whole path");
+            }
+        }
+    }
+
+    fn remote(&mut self, slug: &str, url: &Text, raw: &Server) -> Option<Transport> {
+        let stdio = [
+            ("args", !raw.args.is_empty()),
+            ("env", !raw.env.is_empty()),
+            ("cwd", raw.cwd.is_some()),
+        ];
+        self.misplaced(slug, &stdio, "command");
+        if raw.transport == Some(raw::Transport::Stdio) {
+            self.error(&["servers", slug, "transport"], "a `url` is reached over `http` or `sse`", "take it out");
+        }
+        let key = ["servers", slug, "url"];
+        let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
+            self.error(&key, "must be an http:// or https:// address", "such as https://mcp.example.com/mcp");
+            return None;
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            let hint = "send it in `headers`: { Authorization: \"Bearer ${TOKEN}\" }";
+            self.error(&key, "must not hold a user or password", hint);
+        }
+        if url.fragment().is_some() {
+            self.error(&key, "must not have a # part", "take it out");
+        }
+        let headers = self.headers(slug, &raw.headers);
+        if url.scheme() == "http" && headers.contains_key("authorization") && !is_local(&url) {
+            self.warning(&key, "credentials cross the network unencrypted", "use https://");
+        }
+        Some(match raw.transport {
+            Some(raw::Transport::Sse) => Transport::Sse { url, headers },
+            _ => Transport::Http { url, headers },
+        })
+    }
+
+    /// Names in lower case, as HTTP compares them.
+    fn headers(&mut self, slug: &str, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
+        let mut seen = BTreeSet::new();
+        for (name, value) in raw {
+            let path = ["servers", slug, "headers", name];
+            let lower = name.to_ascii_lowercase();
+            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            if name.is_empty() || !name.bytes().all(token) {
+                self.error(&path, "is no name of a header", "use letters, digits and -");
+            } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+                self.error(&path, "the gateway sets this header itself", "take it out");
+            } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii()) {
+                self.error(&path, "must be ASCII on one line", "take line breaks and other control characters out");
+            }
+            if !seen.insert(lower) {
+                self.error(&path, "is there twice, in other letters", "keep one of them");
+            }
+        }
+        raw.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string())).collect()
+    }
+}
+
+fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
+    map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
+}
+
+fn is_local(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
