@@ -1,12 +1,5 @@
 //! Resource URIs across servers: an exposed URI names its server, and gives back the server's own URI byte for byte.
 //!
-//! | own | exposed |
-//! |---|---|
-//! | `https://…`, `http://…` | the same: clients fetch these themselves |
-//! | `ui://rest` | `ui://slug+rest`: hosts look for the scheme |
-//! | any other `scheme:rest` | `slug+scheme:rest`; a slug that a scheme cannot start with, or that starts with `x-`, gets `x-` before it |
-//! | anything without a scheme | `slug+:text` |
-//!
 //! Templates (RFC 6570) are rewritten the same way. It refuses to interpret, decode or normalise what it rewrites.
 
 use std::borrow::Cow;
@@ -20,6 +13,15 @@ const UI: &str = "ui";
 const ESCAPE: &str = "x-";
 
 /// The URI under which clients see `uri` of the server `slug`, which must be a valid [`Slug`].
+///
+/// | own | exposed |
+/// |---|---|
+/// | `https://…`, `http://…` | the same: clients fetch these themselves |
+/// | `ui://rest` | `ui://slug+rest`: hosts look for the scheme |
+/// | any other `scheme:rest` | `slug+scheme:rest` |
+/// | anything without a scheme | `slug+:text` |
+///
+/// A slug that a scheme cannot start with (digit, hyphen), or that starts with `x-`, gets `x-` before it in the last two forms.
 #[must_use]
 pub fn expose<'a>(slug: &str, uri: &'a str) -> Cow<'a, str> {
     let (scheme, rest) = split(uri).unwrap_or_default();
