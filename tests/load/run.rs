@@ -61,7 +61,9 @@ impl Options {
         }
         let program = match &self.bin {
             Some(program) => program.clone(),
-            None => std::env::current_exe().context("find this program")?.with_file_name("lockgate"),
+            None => std::env::current_exe()
+                .context("find this program")?
+                .with_file_name("lockgate"),
         };
         ensure!(
             program.exists(),
