@@ -1,5 +1,21 @@
-//! placeholder
+//! The one way out: every socket that the gateway opens to another host is opened here.
+//! Names are resolved once, all addresses are checked, and a checked one is connected to.
+//! No proxy from the environment, no redirect, no cookie, no decompression, no header of its own but `Host`.
 
+mod address;
+mod body;
 mod config;
+mod connect;
+mod error;
+mod link;
+mod pool;
+mod stream;
+mod tls;
 
-pub use config::*;
+pub use address::{Class, Policy, classify};
+pub use body::{Body, BodyError};
+pub use config::Config;
+pub use connect::{Connector, Target};
+pub use error::{Cause, ConnectError, SendError, SetupError};
+pub use pool::Origin;
+pub use stream::Stream;

@@ -1,0 +1,136 @@
+//! A response body that carries its connection: read to the end, it gives the connection back; dropped before, it closes it.
+//! It decodes nothing and buffers nothing that was not asked for.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::link::Link;
+use crate::pool::Pool;
+
+/// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams need; whole it is
+/// [`Body::collect_limited`]. Dropping it before its end closes the connection, which is how a modern MCP request is cancelled.
+pub struct Body {
+    incoming: Incoming,
+    /// Gone when the end was seen.
+    held: Option<(Box<Link>, Arc<Pool>)>,
+}
+
+/// A body that did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// Longer than the caller takes.
+    #[error("the response is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The connection broke, or the framing was wrong.
+    #[error("the response broke off: {0}")]
+    Broken(#[from] hyper::Error),
+}
+
+impl Body {
+    pub(crate) fn new(incoming: Incoming, link: Box<Link>, pool: Arc<Pool>) -> Self {
+        let mut body = Self { incoming, held: Some((link, pool)) };
+        if body.incoming.is_end_stream() {
+            body.release();
+        }
+        body
+    }
+
+    /// The next frame; `None` at the end. Cancel safe.
+    pub async fn frame(&mut self) -> Option<Result<Frame<Bytes>, BodyError>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await
+    }
+
+    /// The whole body, refused beyond `max` bytes before that much is held. A body that came in one piece is not copied;
+    /// trailers are read and dropped.
+    pub async fn collect_limited(mut self, max: usize) -> Result<Bytes, BodyError> {
+        if self.size_hint().lower() > max as u64 {
+            return Err(BodyError::TooLarge(max));
+        }
+        let mut first = Bytes::new();
+        while let Some(data) = self.data().await? {
+            if data.len() > max {
+                return Err(BodyError::TooLarge(max));
+            }
+            first = data;
+            if !first.is_empty() {
+                break;
+            }
+        }
+        let Some(second) = self.data().await? else {
+            return Ok(first);
+        };
+        // An announced length is reserved at once: it was checked against `max` above.
+        let rest = usize::try_from(self.incoming.size_hint().exact().unwrap_or(0)).unwrap_or(0).min(max);
+        let mut whole = BytesMut::with_capacity(first.len() + second.len() + rest);
+        whole.extend_from_slice(&first);
+        let mut next = Some(second);
+        while let Some(data) = next {
+            if data.len() > max - whole.len() {
+                return Err(BodyError::TooLarge(max));
+            }
+            whole.extend_from_slice(&data);
+            next = self.data().await?;
+        }
+        Ok(whole.freeze())
+    }
+
+    async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
+        while let Some(frame) = self.frame().await {
+            if let Ok(data) = frame?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    fn release(&mut self) {
+        if let Some((mut link, pool)) = self.held.take()
+            && link.is_reusable()
+        {
+            pool.put(link);
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let Some((link, _)) = &mut this.held else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(link.poll(cx, |cx| Pin::new(&mut this.incoming).poll_frame(cx)));
+        match &frame {
+            Some(Ok(_)) if !this.incoming.is_end_stream() => {}
+            Some(Ok(_)) | None => this.release(),
+            Some(Err(_)) => this.held = None,
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("ended", &self.held.is_none()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! One connection: resolve once, check all addresses, connect to a checked one, shake hands for the name.
+//! It never looks at proxy settings and never resolves a name twice for one connection.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use crate::address::Policy;
+use crate::config::Config;
+use crate::error::{ConnectError, SetupError};
+use crate::stream::Stream;
+use crate::tls;
+
+/// Addresses tried for one connection; all are checked.
+const MAX_ATTEMPTS: usize = 8;
+
+/// Opens connections. One for the whole process, shared by all origins.
+#[derive(Debug)]
+pub struct Connector {
+    tls: Arc<ClientConfig>,
+    timeout: Duration,
+}
+
+/// Where a connection goes, taken from a URL once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    host: Host<String>,
+    port: u16,
+    /// The name that the certificate must hold; none for plain connections.
+    name: Option<ServerName<'static>>,
+}
+
+impl Target {
+    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused, since it would be a
+    /// credential in a place that gets logged.
+    pub fn new(url: &Url) -> Result<Self, SetupError> {
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(SetupError::Url("only http and https are served")),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(SetupError::Url("user information is not allowed"));
+        }
+        let host = url.host().ok_or(SetupError::Url("there is no host"))?.to_owned();
+        let port = url.port_or_known_default().filter(|port| *port != 0);
+        let port = port.ok_or(SetupError::Url("there is no port"))?;
+        let name = match (&host, tls) {
+            (_, false) => None,
+            (Host::Domain(name), true) => Some(
+                ServerName::try_from(name.clone()).map_err(|_| SetupError::Url("the host cannot be in a certificate"))?,
+            ),
+            (Host::Ipv4(address), true) => Some(ServerName::from(IpAddr::V4(*address))),
+            (Host::Ipv6(address), true) => Some(ServerName::from(IpAddr::V6(*address))),
+        };
+        Ok(Self { host, port, name })
+    }
+
+    fn literal(&self) -> Option<IpAddr> {
+        match self.host {
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+            Host::Domain(_) => None,
+        }
+    }
+}
+
+impl Connector {
+    /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at start or reload.
+    pub fn new(config: &Config) -> Result<Self, SetupError> {
+        Ok(Self { tls: tls::client(config.ca_file.as_deref())?, timeout: config.connect_timeout })
+    }
+
+    /// One new connection. Lookup, connect and handshake share `connect_timeout`.
+    pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let tcp = timeout_at(deadline, self.dial(target, policy, deadline)).await.map_err(|_| ConnectError::Timeout)??;
+        // Requests are written whole; waiting for more bytes would only delay them.
+        tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
+        let Some(name) = target.name.clone() else {
+            return Ok(Stream::plain(tcp));
+        };
+        let handshake = TlsConnector::from(self.tls.clone()).connect(name, tcp);
+        let tls = timeout_at(deadline, handshake).await.map_err(|_| ConnectError::Timeout)?;
+        tls.map(Stream::tls).map_err(ConnectError::Tls)
+    }
+
+    async fn dial(&self, target: &Target, policy: Policy, deadline: Instant) -> Result<TcpStream, ConnectError> {
+        let addresses = match (&target.host, target.literal()) {
+            (_, Some(address)) => vec![SocketAddr::new(address, target.port)],
+            (Host::Domain(name), None) => {
+                tokio::net::lookup_host((name.as_str(), target.port)).await.map_err(ConnectError::Resolve)?.collect()
+            }
+            (_, None) => Vec::new(),
+        };
+        let addresses = checked(addresses, policy, target.literal().is_some())?;
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for (tried, address) in addresses.iter().enumerate() {
+            // An address that does not answer may use up its share of the time, not the others' shares.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
+            match tokio::time::timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(tcp)) => return Ok(tcp),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        match last.kind() {
+            io::ErrorKind::TimedOut => Err(ConnectError::Timeout),
+            _ => Err(ConnectError::Connect(last)),
+        }
+    }
+}
+
+/// All or nothing: a name with one forbidden address is refused whole, whatever order the answers came in.
+fn checked(mut found: Vec<SocketAddr>, policy: Policy, literal: bool) -> Result<Vec<SocketAddr>, ConnectError> {
+    if let Some(refused) = found.iter().find(|address| !policy.permits(address.ip(), literal)) {
+        return Err(ConnectError::Refused(refused.ip()));
+    }
+    if found.is_empty() {
+        return Err(ConnectError::Resolve(io::ErrorKind::NotFound.into()));
+    }
+    found.truncate(MAX_ATTEMPTS);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What can go wrong on the way out. No error text holds a header, a body or a URL's query.
+
+use std::io;
+use std::net::IpAddr;
+
+/// A connector or an origin that cannot be built from its configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// `ca_file` cannot be read or holds no certificate.
+    #[error("certificate authorities: {0}")]
+    Authorities(String),
+    /// TLS cannot be set up at all.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The URL is not one that the gateway connects to.
+    #[error("URL: {0}")]
+    Url(&'static str),
+}
+
+/// No connection was made. The request has not left.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The name does not resolve, or to no address.
+    #[error("name lookup failed: {0}")]
+    Resolve(io::Error),
+    /// One of the addresses behind the name is not allowed, so none is used.
+    #[error("the address {0} is not allowed here")]
+    Refused(IpAddr),
+    /// No address answered; the error of the last one tried.
+    #[error("connect failed: {0}")]
+    Connect(io::Error),
+    /// The certificate is not valid for this name, or the handshake failed.
+    #[error("TLS handshake failed: {0}")]
+    Tls(io::Error),
+    /// Lookup, connect and handshake together took longer than allowed.
+    #[error("no connection within the time allowed")]
+    Timeout,
+}
+
+/// A request that got no response head.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct SendError {
+    /// Whether the request may have reached the server. When false it certainly did not run, and repeating it is safe.
+    pub sent: bool,
+    #[source]
+    pub cause: Cause,
+}
+
+/// Why there was no response head.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("HTTP: {0}")]
+    Http(#[from] hyper::Error),
+}
+
+impl SendError {
+    pub(crate) fn unsent(cause: impl Into<Cause>) -> Self {
+        Self { sent: false, cause: cause.into() }
+    }
+}

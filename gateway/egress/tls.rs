@@ -1,0 +1,48 @@
+//! TLS settings of outbound connections: the system's authorities plus the operator's, HTTP/1.1 by ALPN.
+//! There is no switch that turns verification off.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::error::SetupError;
+
+/// More than any authority bundle holds (Mozilla's has about 150).
+const MAX_AUTHORITIES: usize = 4096;
+
+/// Client settings shared by all connections, so that session resumption works across them.
+pub(crate) fn client(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, SetupError> {
+    let roots = Arc::new(authorities(ca_file)?);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// A machine without a certificate store is fine until a TLS server is called, which then fails by name.
+fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, SetupError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = ca_file {
+        let wrong = |error: String| SetupError::Authorities(format!("{}: {error}", path.display()));
+        let mut found = 0;
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
+            let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+            roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            found += 1;
+            if found > MAX_AUTHORITIES {
+                return Err(wrong("too many certificates".into()));
+            }
+        }
+        if found == 0 {
+            return Err(wrong("no certificate in this file".into()));
+        }
+    }
+    Ok(roots)
+}
