@@ -9,6 +9,8 @@ mod connect;
 mod error;
 mod link;
 mod pool;
+#[cfg(test)]
+mod scripted;
 mod stream;
 mod tls;
 

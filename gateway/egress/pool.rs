@@ -1,4 +1,10 @@
 //! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice unless none of it was sent.
+//!
+//! Measured with `examples/cost.rs` (1 KiB each way, loopback, two shared cores, 15 runs each, fluctuation about 30 %): a task per
+//! connection and a connection polled by its caller cost the same, 12–18 µs of CPU per request with one caller and 9–14 µs with
+//! 8 to 64, on both runtimes; system calls are equal (one `writev`, one `recvfrom`) and so are instructions in user space (19.1
+//! and 19.3 thousand, 11.8 of them in hyper's own reading and writing). Polling by the caller was kept because dropping a request
+//! closes its socket at once, an idle connection wakes nobody, and there is no task to leak.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,0 +1,97 @@
+//! A server for tests that answers each connection with bytes decided beforehand. It understands just enough HTTP to know
+//! where a request ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use url::Url;
+
+use crate::address::Policy;
+use crate::config::Config;
+use crate::connect::Connector;
+use crate::pool::Origin;
+
+/// Instead of an answer: send nothing until the client closes.
+pub(crate) const HOLD: &str = "hold";
+
+pub(crate) struct Scripted {
+    pub(crate) port: u16,
+    /// Requests as they came, head and body.
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
+    /// One message for each connection that has ended, with its number.
+    pub(crate) ended: mpsc::UnboundedReceiver<usize>,
+}
+
+/// Serves one connection for each script; a connection closes after its last answer unless that is [`HOLD`].
+pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Scripted {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (end, ended) = mpsc::unbounded_channel();
+    let seen = requests.clone();
+    tokio::spawn(async move {
+        for (number, script) in scripts.iter().enumerate() {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let (seen, end) = (seen.clone(), end.clone());
+            tokio::spawn(async move {
+                answer(&mut tcp, script, &seen).await;
+                drop(tcp);
+                let _ = end.send(number);
+            });
+        }
+    });
+    Scripted { port, requests, ended }
+}
+
+pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, script: &[&str], seen: &Mutex<Vec<String>>) {
+    for text in script {
+        if *text == HOLD {
+            let _ = stream.read(&mut [0; 1]).await;
+            return;
+        }
+        let Some(request) = request(stream).await else { return };
+        seen.lock().push(request);
+        if stream.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        let mut bytes = [0; 4096];
+        let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
+        text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+            return Some(text);
+        }
+    }
+}
+
+pub(crate) fn config() -> Config {
+    Config {
+        ca_file: None,
+        connect_timeout: Duration::from_secs(10),
+        idle_connections: 4,
+        idle_timeout: Duration::from_secs(60),
+    }
+}
+
+pub(crate) fn origin(port: u16, config: &Config) -> Origin {
+    let url = Url::parse(&format!("http://127.0.0.1:{port}/mcp?a=b")).unwrap();
+    Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator, config).unwrap()
+}
+
+pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Full<Bytes>> {
+    Request::post(origin.uri().clone()).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap()
+}
