@@ -20,6 +20,7 @@ mod scan;
 mod table;
 mod wire;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -35,8 +36,18 @@ enum Command {
     Run(run::Options),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let command = Command::parse();
+fn main() -> ExitCode {
+    bench(Command::parse()).unwrap_or_else(|error| {
+        // Nothing is left to do if even the words cannot be written.
+        drop(writeln!(
+            std::io::stderr().lock(),
+            "lockgate-load: {error:#}"
+        ));
+        ExitCode::FAILURE
+    })
+}
+
+fn bench(command: Command) -> anyhow::Result<ExitCode> {
     // One thread: the generator and the echo server must each leave a core to what is measured.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

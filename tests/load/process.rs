@@ -28,6 +28,9 @@ impl Running {
         let log = File::create(&output).with_context(|| format!("create {}", output.display()))?;
         let again = log.try_clone().context("share a log")?;
         let child = command
+            // Backtraces that a developer asks for would be charged to what is measured.
+            .env_remove("RUST_BACKTRACE")
+            .env_remove("RUST_LIB_BACKTRACE")
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(again)
