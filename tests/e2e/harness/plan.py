@@ -32,6 +32,7 @@ class Session:
     era: str
     answers: dict
     exclusive: bool
+    errors: bool
     parts: list[Part] = field(default_factory=list)
 
     @property
@@ -64,10 +65,12 @@ def place_part(found, case, where, client, slug, servers, wanted) -> None:
     shared = where in ("merged", "stdio")
     view = Merged(target) if shared and target else Plain()
     endpoint = "" if shared else target
+    errors = case.errors and where == "direct"
     # Over stdio each session has a gateway of its own, and so has nothing to keep from others.
-    key = (where, client.name, endpoint, json.dumps(case.answers), case.exclusive)
+    key = (where, client.name, endpoint, json.dumps(case.answers), case.exclusive, errors)
     if key not in found:
-        found[key] = Session(where, client, endpoint, era, case.answers, case.exclusive and where in ("merged", "own"))
+        alone = case.exclusive and where in ("merged", "own")
+        found[key] = Session(where, client, endpoint, era, case.answers, alone, errors)
     found[key].parts.append(Part(case, target, view))
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 START_LIMIT = 20  # seconds
-PAGE = b"<html><head><title>Lock</title></head><body><article><h1>Canal lock</h1><p>Water rises behind the gate.</p></article></body></html>"
+PAGE = (b"<html><head><title>Lock</title></head><body><article><h1>Canal lock</h1>"
+        b"<p>Water rises behind the gate.</p></article></body></html>")
 
 
 @dataclass
@@ -51,9 +52,10 @@ class Yard:
         both, legacy = ("legacy", "modern"), ("legacy",)
         offered = [
             Server("everything", legacy, [self.node, everything, "stdio"]),
-            Server("everything-http", legacy, url=self.serve_everything(everything, "streamableHttp", "mcp"), transport="http"),
-            Server("everything-sse", legacy, url=self.serve_everything(everything, "sse", "sse"), transport="sse",
-                   in_gateway=False),
+            Server("everything-http", legacy, transport="http",
+                   url=self.serve_everything(everything, "streamableHttp", "mcp")),
+            Server("everything-sse", legacy, transport="sse", in_gateway=False,
+                   url=self.serve_everything(everything, "sse", "sse")),
             Server("files", legacy, [self.node, filesystem, str(files)]),
             Server("memory", legacy, [self.node, memory], {"MEMORY_FILE_PATH": str(self.scratch / "memory.jsonl")}),
             Server("time", both, [str(self.python / "mcp-server-time")]),

@@ -18,6 +18,7 @@ class Case:
     eras: tuple[str, ...] = ("legacy", "modern")
     where: tuple[str, ...] = ("direct", "merged", "own", "stdio")
     inspector: bool = False  # may be played by one-shot commands too
+    errors: bool = False  # the server answers some step with a JSON-RPC error, see the README on sdk 1.x
     exclusive: bool = False  # touches state that other clients of the same server would see
 
 

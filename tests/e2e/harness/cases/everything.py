@@ -69,7 +69,7 @@ CASES = [
     Case("unknown resource", BOTH, [
         {"do": "read_resource", "uri": "demo://resource/none", "modern": {"error": -32602},
          "legacy": {"error": [-32002, -32602]}},
-    ]),
+    ], errors=True),
     Case("prompts are got", BOTH, [
         {"do": "get_prompt", "name": "simple-prompt", "expect": {"messages": [
             {"role": "user", "content": {"type": "text", "text": "This is a simple prompt without arguments."}}]}},
@@ -82,7 +82,7 @@ CASES = [
     Case("wrong prompts", BOTH, [
         {"do": "get_prompt", "name": "no-such-prompt", "error": -32602},
         {"do": "get_prompt", "name": "args-prompt", "arguments": {}, "error": -32602},
-    ]),
+    ], errors=True),
     Case("completion", BOTH, [
         {"do": "complete", "ref": {"type": "ref/prompt", "name": "completable-prompt"},
          "argument": {"name": "department", "value": "S"},

@@ -53,7 +53,7 @@ CASES = [
     ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN),
     Case("elicitation required, as an error", HTTP, [
         call("trigger-url-elicitation", {"url": "https://example.com/${id}", "errorPath": True}, error=-32042),
-    ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN),
+    ], {"elicitation": {"action": "accept"}}, ("legacy",), OWN, errors=True),
     Case("sampling", HTTP, SAMPLING_STEPS, MODEL, ("legacy",), OWN),
     Case("roots", HTTP, [
         {"do": "wait", "seconds": 0.7},  # the server asks 350 ms after `initialized`
