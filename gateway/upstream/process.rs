@@ -49,7 +49,6 @@ const INHERITED: [&str; 12] = [
 
 /// A child and its process group. Dropping it kills the group.
 pub(crate) struct Child {
-    id: u32,
     group: Arc<Group>,
     /// How the child ended, in words, once it has.
     exit: watch::Receiver<Option<String>>,
@@ -89,12 +88,14 @@ pub(crate) fn spawn(
     let reader = tokio::spawn(stderr::follow(stderr, slug.to_owned(), tail.clone()));
     let (ended, exit) = watch::channel(None);
     tokio::spawn(supervise(slug.to_owned(), process, Leader(group.clone()), reader, ended));
-    Ok((Child { id, group, exit, tail }, stdin, stdout))
+    Ok((Child { group, exit, tail }, stdin, stdout))
 }
 
 impl Child {
+    /// The process id, which is also the number of its group; the log has it.
+    #[cfg(test)]
     pub(crate) fn id(&self) -> u32 {
-        self.id
+        self.group.leader()
     }
 
     /// The last lines that it wrote to stderr.

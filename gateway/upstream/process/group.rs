@@ -21,6 +21,11 @@ impl Group {
         Self { id, live: Mutex::new(true) }
     }
 
+    #[cfg(test)]
+    pub(super) fn leader(&self) -> u32 {
+        self.id.map_or(0, |id| id.as_raw_nonzero().get().unsigned_abs())
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         let live = self.live.lock();
         if *live && let Some(id) = self.id {
