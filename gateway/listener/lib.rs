@@ -1,5 +1,32 @@
-//! placeholder
+//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a [`Receive`] and writes its reply.
+//!
+//! It bounds what a connection may send and turns strangers away; of MCP itself it decides nothing.
 
+mod bridge;
 mod config;
+mod exchange;
+#[cfg(test)]
+mod fake;
+mod gate;
+mod http;
+mod intake;
+mod outflow;
+mod places;
+mod refusal;
+mod sse;
+mod stdio;
+mod tls;
+mod watch;
 
-pub use config::*;
+use lockgate_proxy::face::{Inbound, Reply};
+
+pub use config::{Config, Limits, Tls};
+pub use exchange::Remote;
+pub use http::{BindError, Other, Server};
+pub use stdio::{Stdio, serve_stdio};
+
+/// Whoever answers: the gateway, or a fake in tests.
+pub trait Receive: Send + Sync + 'static {
+    /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
+    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send;
+}

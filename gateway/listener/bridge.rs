@@ -1,0 +1,82 @@
+//! Plays the part of a Streamable HTTP client towards a [`Receive`], for transports that have no headers of their own:
+//! keeps the session id that `initialize` brought and pours replies into one line of messages.
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_authn::Credentials;
+use lockgate_proxy::face::{Endpoint, Events, Inbound, Reply, Text, Verb};
+use tokio::sync::mpsc;
+
+use crate::Receive;
+
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+
+/// Whoever the messages come from.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub credentials: Credentials,
+}
+
+impl Caller {
+    /// An exchange of this caller, within `session` if there is one.
+    pub(crate) fn inbound(&self, verb: Verb, session: Option<&HeaderValue>) -> Inbound {
+        let mut headers = HeaderMap::new();
+        if let Some(session) = session {
+            headers.insert(SESSION, session.clone());
+        }
+        self.with_headers(verb, headers)
+    }
+
+    pub(crate) fn with_headers(&self, verb: Verb, headers: HeaderMap) -> Inbound {
+        Inbound { endpoint: Endpoint::All, credentials: self.credentials.clone(), verb, headers }
+    }
+
+    /// Ends a session, whatever comes back.
+    pub(crate) async fn end<R: Receive>(&self, receive: &R, session: &HeaderValue) {
+        drop(receive.receive(self.inbound(Verb::Delete, Some(session))).await);
+    }
+
+    /// The stream of messages outside calls, if the session has one.
+    pub(crate) async fn listen<R: Receive>(&self, receive: &R, session: &HeaderValue) -> Option<Events> {
+        match receive.receive(self.inbound(Verb::Get, Some(session))).await {
+            Reply::Stream { events, .. } => Some(events),
+            _ => None,
+        }
+    }
+}
+
+/// The session id that a reply brought.
+pub(crate) fn session(reply: &Reply) -> Option<HeaderValue> {
+    let (Reply::Message { headers, .. } | Reply::Empty { headers, .. } | Reply::Stream { headers, .. }) = reply;
+    headers.get(SESSION).cloned()
+}
+
+/// Hands on every message of a reply. Gives `false` when there was none.
+pub(crate) async fn pour(reply: Reply, out: &mpsc::Sender<Text>) -> bool {
+    match reply {
+        Reply::Message { body, .. } => !body.is_empty() && out.send(body).await.is_ok(),
+        Reply::Empty { .. } => false,
+        Reply::Stream { events, .. } => drain(events, out).await,
+    }
+}
+
+/// Hands on the messages of a stream until it ends or nobody listens any more.
+pub(crate) async fn drain(mut events: Events, out: &mpsc::Sender<Text>) -> bool {
+    let mut any = false;
+    while let Some(event) = events.next().await {
+        if event.data.is_empty() {
+            continue;
+        }
+        any = true;
+        if out.send(Text::Whole(event.data)).await.is_err() {
+            break;
+        }
+    }
+    any
+}
+
+/// A text of our own for the line of messages.
+pub(crate) fn text(bytes: impl Into<Bytes>) -> Text {
+    Text::Whole(bytes.into())
+}

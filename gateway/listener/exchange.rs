@@ -1,0 +1,249 @@
+//! One HTTP exchange, in order: Host and Origin, path, method, headers, a place, the body, the proxy, the response.
+//! Everything is one concrete future: no box, no task, no lock and no copy of headers per request.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, Entry, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use lockgate_authn::{Credentials, Peer};
+use lockgate_proxy::face::{Endpoint, Inbound, Verb};
+use tower::ServiceExt;
+
+use crate::Receive;
+use crate::config::Config;
+use crate::gate::{self, Gate};
+use crate::http::Other;
+use crate::intake::{self, Bounds, Budget, Held};
+use crate::outflow::{Outflow, assemble, respond};
+use crate::places::Places;
+use crate::refusal::Refusal;
+use crate::sse::Sessions;
+use crate::watch::{Active, Pulse};
+
+const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
+
+/// Who sent a request to another path than the MCP ones; found in the request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote(pub SocketAddr);
+
+/// What all connections of a listener share.
+pub(crate) struct Shared {
+    pub config: Config,
+    pub gate: Gate,
+    pub places: Arc<Places>,
+    pub budget: Arc<Budget>,
+    pub sessions: Arc<Sessions>,
+}
+
+/// What all requests of a connection share.
+pub(crate) struct Link<R, O> {
+    pub shared: Arc<Shared>,
+    pub receive: Arc<R>,
+    pub other: O,
+    pub pulse: Arc<Pulse>,
+    pub remote: SocketAddr,
+    pub local: IpAddr,
+}
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum Path {
+    Mcp(Endpoint),
+    Sse,
+    Messages,
+    Other,
+}
+
+pub(crate) type Reaction<O> = Response<Outflow<<O as Other>::Body>>;
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Self {
+        let limits = &config.limits;
+        Self {
+            gate: Gate::new(&config),
+            places: Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests)),
+            budget: Arc::new(Budget::new(limits.bytes_in_flight)),
+            sessions: Arc::new(Sessions::new(limits.connections)),
+            config,
+        }
+    }
+
+    /// Reads a body within the configured bounds.
+    pub(crate) async fn read<P>(&self, body: Incoming, budget: P) -> Result<(Bytes, Held<P>), Refusal>
+    where
+        P: std::ops::Deref<Target = Budget>,
+    {
+        let bounds = Bounds { bytes: self.config.limits.body_bytes, time: self.config.limits.read_timeout };
+        intake::read(body, bounds, budget).await
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn answer<R: Receive, O: Other>(
+    link: Arc<Link<R, O>>,
+    request: Request<Incoming>,
+) -> Result<Reaction<O>, Infallible> {
+    let active = link.pulse.begin();
+    let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local) {
+        Ok(origin) => origin,
+        Err(refusal) => return Ok(refuse(refusal)),
+    };
+    let reacted = match path(request.uri().path(), link.shared.config.sse) {
+        Path::Mcp(endpoint) => mcp(&link, endpoint, request, active).await,
+        Path::Sse => crate::sse::open(&link, request, active),
+        Path::Messages => crate::sse::message(&link, request).await,
+        Path::Other => return Ok(other(&link, request).await),
+    };
+    let mut response = reacted.unwrap_or_else(refuse);
+    if let Some(origin) = origin {
+        gate::expose(response.headers_mut(), origin);
+    }
+    Ok(response)
+}
+
+fn refuse<B>(refusal: Refusal) -> Response<Outflow<B>> {
+    refusal.response().map(|bytes| Outflow::Whole { bytes })
+}
+
+fn path(path: &str, sse: bool) -> Path {
+    match path {
+        "/mcp" => return Path::Mcp(Endpoint::All),
+        "/sse" if sse => return Path::Sse,
+        "/messages" if sse => return Path::Messages,
+        _ => {}
+    }
+    let slug = path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"));
+    match slug {
+        Some(slug) if is_slug(slug) => Path::Mcp(Endpoint::Server(slug.to_owned())),
+        _ => Path::Other,
+    }
+}
+
+/// Characters that need no escape in a URL; the proxy knows which slugs exist.
+fn is_slug(slug: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~');
+    (1..=128).contains(&slug.len()) && slug.bytes().all(plain)
+}
+
+async fn other<R: Receive, O: Other>(link: &Link<R, O>, mut request: Request<Incoming>) -> Reaction<O> {
+    request.extensions_mut().insert(Remote(link.remote));
+    match link.other.clone().oneshot(request).await {
+        Ok(response) => response.map(|body| Outflow::Other { body }),
+        Err(never) => match never {},
+    }
+}
+
+async fn mcp<R: Receive, O: Other>(
+    link: &Link<R, O>,
+    endpoint: Endpoint,
+    request: Request<Incoming>,
+    active: Active,
+) -> Result<Reaction<O>, Refusal> {
+    let keep_alive = link.shared.config.keep_alive;
+    if request.method() == Method::POST {
+        let (mut headers, body) = open(request);
+        check_post(&headers)?;
+        let credentials = credentials(link.remote.ip(), &mut headers)?;
+        let place = Places::enter(&*link.shared.places).await?;
+        let (body, held) = link.shared.read(body, &*link.shared.budget).await?;
+        let inbound = Inbound { endpoint, credentials, verb: Verb::Post(body), headers };
+        let reply = link.receive.receive(inbound).await;
+        // From here on a stream only waits, and a message only has to be written.
+        drop((place, held));
+        return Ok(respond(reply, keep_alive, active));
+    }
+    let verb = match *request.method() {
+        Method::GET => Verb::Get,
+        Method::DELETE => Verb::Delete,
+        Method::OPTIONS => return Ok(preflight(request.headers(), MCP_METHODS)),
+        _ => return Err(Refusal::Method { allow: MCP_METHODS }),
+    };
+    let (mut headers, _) = open(request);
+    if matches!(verb, Verb::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
+        return Err(Refusal::Accept);
+    }
+    let credentials = credentials(link.remote.ip(), &mut headers)?;
+    // The stream that a GET opens waits for ever, so it never takes a place.
+    let place = match verb {
+        Verb::Get => None,
+        _ => Some(Places::enter(&*link.shared.places).await?),
+    };
+    let reply = link.receive.receive(Inbound { endpoint, credentials, verb, headers }).await;
+    drop(place);
+    Ok(respond(reply, keep_alive, active))
+}
+
+fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
+    let (parts, body) = request.into_parts();
+    (parts.headers, body)
+}
+
+/// What the headers of a message have to say.
+pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
+    let json = headers.get(CONTENT_TYPE).is_some_and(|value| {
+        let essence = value.as_bytes().split(|&b| b == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    });
+    if !json {
+        return Err(Refusal::ContentType);
+    }
+    if !accepts(headers, &["application/json", "text/event-stream", "application/*", "text/*"]) {
+        return Err(Refusal::Accept);
+    }
+    Ok(())
+}
+
+/// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero never.
+fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
+    let mut values = headers.get_all(ACCEPT).iter().peekable();
+    if values.peek().is_none() {
+        return true;
+    }
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let essence = parts.next().unwrap_or_default();
+        let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
+        let refused = |part: &str| {
+            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
+            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
+        };
+        known && !parts.any(refused)
+    })
+}
+
+/// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
+pub(crate) fn credentials(ip: IpAddr, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
+    let mut bearer = None;
+    if let Ok(Entry::Occupied(entry)) = headers.try_entry(AUTHORIZATION) {
+        let (_, mut values) = entry.remove_entry_mult();
+        let value = values.next();
+        if values.next().is_some() {
+            return Err(Refusal::Authorization);
+        }
+        bearer = value.as_ref().and_then(token);
+    }
+    Ok(Credentials { peer: Peer::Address(ip), bearer })
+}
+
+fn token(value: &HeaderValue) -> Option<String> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
+}
+
+/// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
+pub(crate) fn preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<Outflow<B>> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ALLOW, HeaderValue::from_static(methods));
+    if request.contains_key(http::header::ORIGIN) {
+        gate::preflight(&mut headers, request, methods);
+    }
+    assemble(StatusCode::NO_CONTENT, headers, Outflow::empty())
+}
+
+#[cfg(test)]
+mod tests;

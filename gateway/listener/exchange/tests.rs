@@ -1,0 +1,291 @@
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lockgate_proxy::face::{Outgoing, Reply, Text};
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::fake::{Running, config, echo, empty, fake, message, plain, post, read_to, start};
+
+const GRACE: Duration = Duration::from_secs(5);
+
+async fn running() -> Running {
+    start(config(), echo(), GRACE).await
+}
+
+fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn paths_are_matched_by_hand() {
+    let server = |slug: &str| Path::Mcp(Endpoint::Server(slug.into()));
+    let table = [
+        ("/mcp", Path::Mcp(Endpoint::All)),
+        ("/servers/git-hub.v2_~/mcp", server("git-hub.v2_~")),
+        ("/sse", Path::Sse),
+        ("/messages", Path::Messages),
+    ];
+    for (text, expected) in table {
+        assert_eq!(path(text, true), expected, "{text}");
+    }
+    for other in ["/", "/mcp/", "/MCP", "/servers//mcp", "/servers/a/b/mcp", "/servers/a%2fb/mcp", "/servers/mcp", ""] {
+        assert_eq!(path(other, true), Path::Other, "{other}");
+    }
+    assert_eq!(path(&format!("/servers/{}/mcp", "x".repeat(129)), true), Path::Other);
+    assert_eq!((path("/sse", false), path("/messages", false)), (Path::Other, Path::Other));
+}
+
+#[test]
+fn accept_is_read_leniently() {
+    let accepted =
+        ["*/*", "application/json", "text/event-stream", "text/html, application/*;q=0.1", "APPLICATION/JSON"];
+    let refused = ["text/html", "application/json;q=0", "application/json; q=0.0, text/event-stream;q=0", "", "json"];
+    let ask = |accept: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        check_post(&headers)
+    };
+    for accept in accepted {
+        assert_eq!(ask(accept), Ok(()), "{accept}");
+    }
+    for accept in refused {
+        assert_eq!(ask(accept), Err(Refusal::Accept), "{accept}");
+    }
+}
+
+#[test]
+fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
+    let table = [
+        ("Bearer abc", Some("abc")),
+        ("bEARER  abc ", Some("abc")),
+        ("Basic abc", None),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("abc", None),
+    ];
+    for (sent, expected) in table {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(sent));
+        let found = credentials(IpAddr::from([127, 0, 0, 1]), &mut headers).unwrap();
+        assert_eq!(found.bearer.as_deref(), expected, "{sent}");
+        assert!(headers.is_empty());
+    }
+    let mut headers = HeaderMap::new();
+    headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer a"));
+    headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer b"));
+    assert_eq!(credentials(IpAddr::from([127, 0, 0, 1]), &mut headers).unwrap_err(), Refusal::Authorization);
+}
+
+#[tokio::test]
+async fn a_message_goes_in_and_its_reply_comes_out() {
+    let running = running().await;
+    let answer = running.send(post("/mcp", "", r#"{"a":1}"#)).await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for line in ["content-type: application/json\r\n", "cache-control: no-store\r\n", "content-length: 7\r\n"] {
+        assert!(answer.contains(line), "{answer}");
+    }
+    assert!(answer.ends_with("\r\n\r\n{\"a\":1}"), "{answer}");
+    let chunked = "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json; \
+                   charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    assert!(running.send(chunked).await.ends_with("\r\n\r\nabcde"));
+    assert_eq!(running.send(plain("DELETE", "/mcp", "")).await.split(' ').nth(1), Some("204"));
+    assert!(running.send(plain("GET", "/mcp", "accept: text/event-stream\r\n")).await.ends_with("got"));
+    assert!(running.send(plain("GET", "/health", "")).await.ends_with("other /health"));
+}
+
+#[tokio::test]
+async fn every_rejection_has_its_status_and_an_error_without_id() {
+    let running = running().await;
+    let long = format!("x-long: {}\r\n", "x".repeat(2000));
+    let chunks = format!("{:x}\r\n{}\r\n0\r\n\r\n", 1001, "x".repeat(1001));
+    let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    let table = [
+        (421, "GET / HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n".to_owned()),
+        (421, "GET /mcp HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n".to_owned()),
+        (400, "POST /mcp HTTP/1.1\r\nconnection: close\r\n\r\n".to_owned()),
+        (403, plain("GET", "/health", "origin: https://evil.example\r\n")),
+        (403, plain("OPTIONS", "/mcp", "origin: https://evil.example\r\n")),
+        (403, post("/mcp", "origin: null\r\n", "{}")),
+        (405, plain("PUT", "/mcp", "")),
+        (405, plain("HEAD", "/servers/x/mcp", "")),
+        (405, plain("POST", "/sse", "")),
+        (405, plain("GET", "/messages", "")),
+        (415, "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_owned()),
+        (415, plain("POST", "/mcp", "content-type: text/plain\r\ncontent-length: 0\r\n")),
+        (406, post("/mcp", "accept: text/html\r\n", "{}")),
+        (406, plain("GET", "/mcp", "accept: application/json\r\n")),
+        (400, post("/mcp", "authorization: Bearer a\r\nauthorization: Bearer b\r\n", "{}")),
+        (413, post("/mcp", "", &"x".repeat(1001))),
+        // Refused by what it declares, before anything of it came.
+        (413, format!("{head}connection: close\r\ncontent-length: 1001\r\n\r\n")),
+        (413, format!("{head}connection: close\r\ntransfer-encoding: chunked\r\n\r\n{chunks}")),
+        (431, post("/mcp", &long, "{}")),
+        (404, post("/messages?session=00000000000000000000000000000000", "", "{}")),
+    ];
+    for (expected, request) in table {
+        let answer = running.send(&request).await;
+        assert_eq!(status(&answer), expected, "{request:?} -> {answer:?}");
+        let ours = expected != 431 && !request.starts_with("HEAD");
+        assert!(!ours || answer.contains(r#"{"jsonrpc":"2.0","error":{"code":-3"#), "{answer}");
+    }
+    assert_eq!(status(&running.send(post("/mcp", "", &"x".repeat(1000))).await), 200);
+    let allow = running.send(plain("PUT", "/mcp", "")).await;
+    assert!(allow.contains("allow: POST, GET, DELETE, OPTIONS\r\n"), "{allow}");
+}
+
+#[tokio::test]
+async fn pages_of_allowed_origins_get_cors_headers() {
+    let running = running().await;
+    let origin = "origin: https://app.example\r\n";
+    let answer = running.send(post("/mcp", origin, "{}")).await;
+    assert!(answer.contains("access-control-allow-origin: https://app.example\r\n"), "{answer}");
+    assert!(answer.contains("access-control-expose-headers: Mcp-Session-Id, WWW-Authenticate\r\n"), "{answer}");
+    let ask = format!("{origin}access-control-request-headers: mcp-method, x-evil, authorization\r\n");
+    let answer = running.send(plain("OPTIONS", "/servers/x/mcp", &ask)).await;
+    assert_eq!(status(&answer), 204);
+    assert!(answer.contains("access-control-allow-headers: mcp-method, authorization\r\n"), "{answer}");
+    // A page can read why it was refused.
+    let answer = running.send(post("/mcp", &format!("{origin}accept: text/html\r\n"), "{}")).await;
+    assert!(status(&answer) == 406 && answer.contains("access-control-allow-origin"), "{answer}");
+    let answer = running.send(post("/mcp", "", "{}")).await;
+    assert!(!answer.contains("access-control"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_proxy_sees_endpoint_peer_and_token_but_no_authorization_header() {
+    let seen = fake(|inbound| async move {
+        let Inbound { endpoint, credentials, headers, .. } = inbound;
+        assert!(!headers.contains_key(AUTHORIZATION));
+        let method = headers.get("mcp-method").cloned();
+        message(format!("{endpoint:?} {:?} {:?} {method:?}", credentials.peer, credentials.bearer))
+    });
+    let running = start(config(), seen, GRACE).await;
+    let head = "Authorization: Bearer t0ken\r\nMcp-Method: tools/call\r\n";
+    let answer = running.send(post("/servers/git/mcp?access_token=query", head, "{}")).await;
+    assert!(answer.ends_with(r#"Server("git") Address(127.0.0.1) Some("t0ken") Some("tools/call")"#), "{answer}");
+    let answer = running.send(post("/mcp?access_token=query", "", "{}")).await;
+    assert!(answer.ends_with("All Address(127.0.0.1) None None"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_spliced_text_is_one_body_with_a_length() {
+    let parts = || [Bytes::from_static(b"{\"a\":"), Bytes::new(), Bytes::from_static(b"1}")];
+    let spliced = fake(move |_| async move {
+        Reply::Message { status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body: Text::Spliced(parts()) }
+    });
+    let running = start(config(), spliced, GRACE).await;
+    let answer = running.send(post("/mcp", "", "{}")).await;
+    assert!(status(&answer) == 400 && answer.contains("content-length: 7\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n{\"a\":1}"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_accepted_notification_is_202_without_a_body() {
+    let running = start(config(), fake(|_| async { empty(StatusCode::ACCEPTED) }), GRACE).await;
+    let answer = running.send(post("/mcp", "", "{}")).await;
+    assert!(answer.starts_with("HTTP/1.1 202") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_full_queue_answers_503_and_a_stream_keeps_no_place() {
+    let mut config = config();
+    (config.limits.concurrent_requests, config.limits.queued_requests) = (1, 0);
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let hold = fake(move |inbound| {
+        entered.send(()).unwrap();
+        async move {
+            match inbound.verb {
+                Verb::Post(body) if body == "stream" => {
+                    let events = futures_util::stream::pending::<Outgoing>().boxed();
+                    Reply::Stream { headers: HeaderMap::new(), events }
+                }
+                Verb::Post(body) if body == "hang" => std::future::pending().await,
+                _ => message("done"),
+            }
+        }
+    });
+    let running = start(config, hold, GRACE).await;
+    let mut streaming = running.connect().await;
+    streaming.write_all(post("/mcp", "", "stream").as_bytes()).await.unwrap();
+    let head = read_to(&mut streaming, "\r\n\r\n").await;
+    for line in ["content-type: text/event-stream\r\n", "cache-control: no-store\r\n", "x-accel-buffering: no\r\n"] {
+        assert!(head.contains(line), "{head}");
+    }
+    let mut hanging = running.connect().await;
+    hanging.write_all(post("/mcp", "", "hang").as_bytes()).await.unwrap();
+    entries.recv().await.unwrap();
+    entries.recv().await.unwrap();
+    let answer = running.send(post("/mcp", "", "{}")).await;
+    assert!(status(&answer) == 503 && answer.contains("retry-after: 1\r\n"), "{answer}");
+    // Opening a stream needs no place.
+    assert_eq!(status(&running.send(plain("GET", "/mcp", "")).await), 200);
+    drop(hanging);
+    loop {
+        let answer = running.send(post("/mcp", "", "{}")).await;
+        if status(&answer) == 200 {
+            break;
+        }
+        assert_eq!(status(&answer), 503);
+    }
+}
+
+#[tokio::test]
+async fn memory_of_bodies_in_flight_is_bounded() {
+    let mut config = config();
+    config.limits.bytes_in_flight = 600;
+    let (entered, mut entries) = mpsc::unbounded_channel();
+    let hold = fake(move |_| {
+        entered.send(()).unwrap();
+        std::future::pending()
+    });
+    let running = start(config, hold, GRACE).await;
+    let mut hanging = running.connect().await;
+    hanging.write_all(post("/mcp", "", &"x".repeat(500)).as_bytes()).await.unwrap();
+    entries.recv().await.unwrap();
+    let answer = running.send(post("/mcp", "", &"x".repeat(101))).await;
+    assert!(status(&answer) == 503 && answer.contains("bytes of requests"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_drops_its_call_or_its_stream() {
+    struct Guard(mpsc::UnboundedSender<&'static str>, &'static str);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let _ = self.0.send(self.1);
+        }
+    }
+    let (say, mut said) = mpsc::unbounded_channel();
+    let hold = fake(move |inbound| {
+        let say = say.clone();
+        async move {
+            say.send("begun").unwrap();
+            if matches!(inbound.verb, Verb::Get) {
+                let guard = Guard(say, "stream dropped");
+                let one = Outgoing { data: Bytes::from_static(b"{}"), ..Outgoing::default() };
+                let first = futures_util::stream::once(async { one });
+                let events = first.chain(futures_util::stream::pending()).map(move |event| {
+                    let _kept = &guard;
+                    event
+                });
+                return Reply::Stream { headers: HeaderMap::new(), events: events.boxed() };
+            }
+            let _guard = Guard(say, "call dropped");
+            std::future::pending().await
+        }
+    });
+    let running = start(config(), hold, GRACE).await;
+    let mut stream = running.connect().await;
+    stream.write_all(post("/mcp", "", "{}").as_bytes()).await.unwrap();
+    assert_eq!(said.recv().await, Some("begun"));
+    drop(stream);
+    assert_eq!(said.recv().await, Some("call dropped"));
+    let mut stream = running.connect().await;
+    stream.write_all(plain("GET", "/mcp", "").as_bytes()).await.unwrap();
+    assert_eq!(said.recv().await, Some("begun"));
+    read_to(&mut stream, "data: {}\n\n").await;
+    drop(stream);
+    assert_eq!(said.recv().await, Some("stream dropped"));
+}

@@ -1,0 +1,146 @@
+//! For tests: a `Receive` made of a closure, a server around it on a free port, and a client that sends raw bytes.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Response, StatusCode};
+use lockgate_proxy::face::{Inbound, Reply, Text, Verb};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, Limits};
+use crate::{Receive, Server};
+
+type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
+
+pub(crate) struct Fake(Box<Answer>);
+
+impl Receive for Fake {
+    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
+        (self.0)(inbound)
+    }
+}
+
+pub(crate) fn fake<F, A>(answer: F) -> Arc<Fake>
+where
+    F: Fn(Inbound) -> A + Send + Sync + 'static,
+    A: Future<Output = Reply> + Send + 'static,
+{
+    Arc::new(Fake(Box::new(move |inbound| answer(inbound).boxed())))
+}
+
+/// Answers every message with itself, and GET and DELETE with a word.
+pub(crate) fn echo() -> Arc<Fake> {
+    fake(|inbound| async {
+        match inbound.verb {
+            Verb::Post(body) => message(body),
+            Verb::Get => message("got"),
+            Verb::Delete => empty(StatusCode::NO_CONTENT),
+        }
+    })
+}
+
+pub(crate) fn message(body: impl Into<Bytes>) -> Reply {
+    Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(body.into()) }
+}
+
+pub(crate) fn empty(status: StatusCode) -> Reply {
+    Reply::Empty { status, headers: HeaderMap::new() }
+}
+
+pub(crate) fn config() -> Config {
+    Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        hosts: Vec::new(),
+        origins: vec!["https://app.example".into()],
+        tls: None,
+        sse: true,
+        keep_alive: Duration::from_secs(15),
+        limits: Limits {
+            body_bytes: 1000,
+            header_bytes: 2000,
+            read_timeout: Duration::from_secs(10),
+            connections: 100,
+            concurrent_requests: 10,
+            queued_requests: 10,
+            bytes_in_flight: 100_000,
+        },
+    }
+}
+
+/// A server that runs until it is stopped.
+pub(crate) struct Running {
+    pub address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<std::io::Result<usize>>,
+}
+
+pub(crate) async fn start(config: Config, receive: Arc<Fake>, grace: Duration) -> Running {
+    let server = Server::bind(config).unwrap();
+    let address = server.address();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let other = tower::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
+        let path = request.uri().path().to_owned();
+        Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!("other {path}")))))
+    });
+    let shutdown = async { drop(stopped.await) };
+    let ended = tokio::spawn(server.run(receive, other, shutdown, grace));
+    Running { address, stop, ended }
+}
+
+impl Running {
+    pub(crate) async fn stop(self) -> usize {
+        drop(self.stop);
+        self.ended.await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends bytes on a new connection and reads until the server closes it.
+    pub(crate) async fn send(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_ref()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+/// A POST that closes the connection. `head` is further header lines, each with its line end.
+pub(crate) fn post(path: &str, head: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n{head}\r\n{body}"
+    )
+}
+
+/// Another request that closes the connection.
+pub(crate) fn plain(method: &str, path: &str, head: &str) -> String {
+    format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{head}\r\n")
+}
+
+/// Reads until `end` has come; fails after a while.
+pub(crate) async fn read_to(stream: &mut (impl AsyncReadExt + Unpin), end: &str) -> String {
+    let mut all = Vec::new();
+    let read = async {
+        while !String::from_utf8_lossy(&all).contains(end) {
+            if stream.read_buf(&mut all).await.unwrap() == 0 {
+                break;
+            }
+        }
+    };
+    let timely = tokio::time::timeout(Duration::from_secs(20), read).await.is_ok();
+    let text = String::from_utf8_lossy(&all).into_owned();
+    assert!(timely && text.contains(end), "no {end:?} in {text:?}");
+    text
+}

@@ -1,0 +1,171 @@
+//! Whom a request may address and which web page may send it: the Host and Origin checks against DNS rebinding,
+//! and the CORS headers of pages that may. It knows nothing of paths, credentials or MCP.
+
+use std::net::IpAddr;
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST, HeaderValue, ORIGIN,
+    VARY,
+};
+use http::uri::Authority;
+use http::{HeaderMap, Uri};
+
+use crate::config::Config;
+use crate::refusal::Refusal;
+
+/// Request headers that a page may send, besides everything that starts with `mcp-`.
+const HEADERS: [&str; 4] = ["authorization", "content-type", "accept", "last-event-id"];
+/// Longest `Access-Control-Request-Headers` that is looked at.
+const MAX_REQUESTED: usize = 4096;
+
+/// The accepted hosts and origins, ready to compare.
+pub(crate) struct Gate {
+    any_host: bool,
+    hosts: Vec<(String, Option<u16>)>,
+    /// The bound address, unless it stands for all addresses.
+    bound: Option<IpAddr>,
+    /// Normalised: lower case, default port left out.
+    origins: Vec<String>,
+}
+
+impl Gate {
+    pub(crate) fn new(config: &Config) -> Self {
+        let bound = config.listen.ip();
+        let hosts = config.hosts.iter().filter_map(|host| {
+            let (name, port) = split(host)?;
+            Some((name.to_ascii_lowercase(), port))
+        });
+        Self {
+            any_host: config.hosts.iter().any(|host| host == "*"),
+            hosts: hosts.collect(),
+            bound: (!bound.is_unspecified()).then_some(bound),
+            origins: config.origins.iter().map(|origin| normalised(origin.trim_end_matches('/'))).collect(),
+        }
+    }
+
+    /// Checks Host, then Origin; gives the origin that is to get CORS headers, if there is one.
+    ///
+    /// `local` is this end of the connection: a probe may address the machine by any of its own addresses, and an
+    /// address cannot be rebound.
+    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap, local: IpAddr) -> Result<Option<HeaderValue>, Refusal> {
+        self.host(uri.authority(), headers, local)?;
+        let mut origins = headers.get_all(ORIGIN).iter();
+        match (origins.next(), origins.next()) {
+            (None, _) => Ok(None),
+            (Some(origin), None) if self.origin(origin) => Ok(Some(origin.clone())),
+            _ => Err(Refusal::Origin),
+        }
+    }
+
+    /// Both the target's authority (HTTP/2, or an absolute target) and the header have to pass.
+    fn host(&self, authority: Option<&Authority>, headers: &HeaderMap, local: IpAddr) -> Result<(), Refusal> {
+        let mut hosts = headers.get_all(HOST).iter();
+        let header = hosts.next();
+        if hosts.next().is_some() || header.is_none() && authority.is_none() {
+            return Err(Refusal::NoHost);
+        }
+        if self.any_host {
+            return Ok(());
+        }
+        let named = authority.is_none_or(|authority| self.serves(authority.as_str(), local));
+        let sent = header.is_none_or(|host| host.to_str().is_ok_and(|host| self.serves(host, local)));
+        if named && sent { Ok(()) } else { Err(Refusal::Host) }
+    }
+
+    fn serves(&self, host: &str, local: IpAddr) -> bool {
+        let Some((name, port)) = split(host) else { return false };
+        if is_loopback(name) {
+            return true;
+        }
+        if let Some(ip) = address(name)
+            && (ip == local.to_canonical() || Some(ip) == self.bound.map(|bound| bound.to_canonical()))
+        {
+            return true;
+        }
+        let known = |(accepted, on): &(String, Option<u16>)| {
+            accepted.eq_ignore_ascii_case(name) && (on.is_none() || *on == port)
+        };
+        self.hosts.iter().any(known)
+    }
+
+    fn origin(&self, origin: &HeaderValue) -> bool {
+        let Ok(origin) = origin.to_str() else { return false };
+        let Some((scheme, host)) = origin.split_once("://") else { return false };
+        let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+        if web && split(host).is_some_and(|(name, _)| is_loopback(name)) {
+            return true;
+        }
+        !self.origins.is_empty() && self.origins.contains(&normalised(origin))
+    }
+}
+
+/// Adds what lets a page of `origin` read the response.
+pub(crate) fn expose(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"));
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+}
+
+/// Adds the answer to a preflight: the methods, and those of the requested headers that MCP has.
+pub(crate) fn preflight(headers: &mut HeaderMap, request: &HeaderMap, methods: &'static str) {
+    let requested = request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+    let known = |name: &&str| {
+        HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
+            || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("mcp-"))
+    };
+    let granted: Vec<&str> = requested
+        .filter(|names| names.len() <= MAX_REQUESTED)
+        .map(|names| names.split(',').map(str::trim).filter(known).collect())
+        .unwrap_or_default();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("7200"));
+    headers.append(VARY, HeaderValue::from_static("Access-Control-Request-Headers"));
+    if let Ok(granted) = HeaderValue::from_str(&granted.join(", "))
+        && !granted.is_empty()
+    {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, granted);
+    }
+}
+
+/// `name`, `name:port`, `[v6]` or `[v6]:port` into name (without brackets) and port.
+fn split(host: &str) -> Option<(&str, Option<u16>)> {
+    let (name, rest) = if let Some(literal) = host.strip_prefix('[') {
+        literal.split_once(']')?
+    } else {
+        host.split_at(host.find(':').unwrap_or(host.len()))
+    };
+    let port = match rest.strip_prefix(':') {
+        None if rest.is_empty() => None,
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => Some(digits.parse().ok()?),
+        _ => return None,
+    };
+    (!name.is_empty()).then_some((name, port))
+}
+
+fn is_loopback(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|ip| ip.is_loopback())
+}
+
+/// An IP literal; names are told apart by their first byte, which is cheap.
+fn address(name: &str) -> Option<IpAddr> {
+    let first = name.bytes().next()?;
+    if !first.is_ascii_digit() && !name.contains(':') {
+        return None;
+    }
+    name.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
+}
+
+fn normalised(origin: &str) -> String {
+    let origin = origin.to_ascii_lowercase();
+    let default = match origin.split_once("://") {
+        Some(("http", _)) => ":80",
+        Some(("https", _)) => ":443",
+        _ => return origin,
+    };
+    origin.strip_suffix(default).map_or_else(|| origin.clone(), ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,344 @@
+//! Accepts connections and speaks HTTP/1.1 and HTTP/2 on them, with or without TLS, until it is told to stop.
+//! One [`Server`] is one accept loop on the runtime that runs it; several may share an address and all limits.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::graceful::GracefulConnection;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::Receive;
+use crate::config::Config;
+use crate::exchange::{Link, Shared, answer};
+use crate::outflow::BoxError;
+use crate::tls::{self, Identity};
+use crate::watch::{self, Connections, Entry, Order, Pulse, Wire};
+
+const BACKLOG: i32 = 1024;
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 128;
+/// hyper takes no less for its read buffer.
+const MIN_BUFFER: usize = 8 * 1024;
+/// Room beside the headers, so that a body arrives in few reads.
+const MAX_BUFFER: usize = 256 * 1024;
+/// How often the certificate files are looked at.
+const RELOAD: Duration = Duration::from_secs(5);
+
+/// Whoever answers on all paths that are not MCP, such as an axum router.
+pub trait Other:
+    tower::Service<
+        Request<Incoming>,
+        Response = Response<<Self as Other>::Body>,
+        Error = std::convert::Infallible,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
+}
+
+impl<S, B> Other for S
+where
+    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    type Body = B;
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error("cannot listen on {address}: {cause}")]
+    Address { address: SocketAddr, cause: io::Error },
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+}
+
+/// A bound address that does not accept yet.
+pub struct Server {
+    listener: StdListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    identity: Option<Arc<Identity>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Server {
+    /// Binds the configured address and reads the certificate, if there is one. Port 0 takes a free port.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub fn bind(config: Config) -> Result<Self, BindError> {
+        let address = config.listen;
+        let listener = listen(address, false).map_err(|cause| BindError::Address { address, cause })?;
+        Self::around(listener, config)
+    }
+
+    /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime each. The kernel spreads
+    /// connections over them; limits hold for all together.
+    ///
+    /// # Errors
+    /// [`BindError`]; also when somebody else listens on the address already.
+    pub fn bind_many(config: Config, loops: usize) -> Result<Vec<Self>, BindError> {
+        let address = config.listen;
+        let failed = |cause| BindError::Address { address, cause };
+        // A shared address could be shared with a stranger: make sure that it is free first.
+        drop(listen(address, false).map_err(failed)?);
+        let first = Self::around(listen(address, true).map_err(failed)?, config)?;
+        let mut servers = vec![first];
+        for _ in 1..loops.max(1) {
+            if let Some(first) = servers.first() {
+                let listener = listen(first.address, true).map_err(failed)?;
+                servers.push(first.beside(listener));
+            }
+        }
+        Ok(servers)
+    }
+
+    fn around(listener: StdListener, config: Config) -> Result<Self, BindError> {
+        let address = listener.local_addr().map_err(|cause| BindError::Address { address: config.listen, cause })?;
+        let identity = config.tls.clone().map(Identity::load).transpose()?.map(Arc::new);
+        let permits = Arc::new(Semaphore::new(config.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Self { listener, address, shared: Arc::new(Shared::new(config)), identity, permits })
+    }
+
+    fn beside(&self, listener: StdListener) -> Self {
+        Self {
+            listener,
+            address: self.address,
+            shared: Arc::clone(&self.shared),
+            identity: self.identity.clone(),
+            permits: Arc::clone(&self.permits),
+        }
+    }
+
+    /// The bound address, port included.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and cuts the rest. Gives the
+    /// number of connections that were cut. Connections run as tasks of the current runtime.
+    ///
+    /// # Errors
+    /// The runtime does not take the listener.
+    pub async fn run<R: Receive, O: Other>(
+        self,
+        receive: Arc<R>,
+        other: O,
+        shutdown: impl Future<Output = ()> + Send,
+        grace: Duration,
+    ) -> io::Result<usize> {
+        let listener = TcpListener::from_std(self.listener)?;
+        let connections = Connections::new();
+        let app = App { shared: self.shared, receive, other, identity: self.identity, http: Http::default() };
+        let app = Arc::new(app.configured());
+        let head = app.shared.config.limits.read_timeout;
+        let tick = (head / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
+        let mut ticks = tokio::time::interval(tick);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looked = Instant::now();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                _ = ticks.tick() => {
+                    connections.sweep(tick, head);
+                    if let Some(identity) = app.identity.as_ref().filter(|_| looked.elapsed() >= RELOAD) {
+                        looked = Instant::now();
+                        Arc::clone(identity).look_in_background();
+                    }
+                }
+                (permit, stream, remote) = accept(&listener, &self.permits) => {
+                    let entry = connections.add();
+                    tokio::spawn(serve(Arc::clone(&app), entry, stream, remote, permit));
+                }
+            }
+        }
+        drop(listener);
+        app.shared.sessions.close();
+        Ok(connections.drain(grace).await)
+    }
+}
+
+fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    #[cfg(unix)]
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// The next connection, once there is room for it. Survives failing accepts (out of files, a peer that left).
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream, SocketAddr) {
+    let mut pause = Duration::from_millis(5);
+    loop {
+        let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
+            std::future::pending::<()>().await;
+            continue;
+        };
+        match listener.accept().await {
+            Ok((stream, remote)) => return (permit, stream, remote),
+            Err(error) => {
+                drop(permit);
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+/// What all connections of one loop share.
+struct App<R, O> {
+    shared: Arc<Shared>,
+    receive: Arc<R>,
+    other: O,
+    identity: Option<Arc<Identity>>,
+    http: Http,
+}
+
+struct Http {
+    one: http1::Builder,
+    two: http2::Builder<TokioExecutor>,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { one: http1::Builder::new(), two: http2::Builder::new(TokioExecutor::new()) }
+    }
+}
+
+impl<R, O> App<R, O> {
+    fn configured(mut self) -> Self {
+        let limits = &self.shared.config.limits;
+        let headers = limits.header_bytes;
+        // The sweep of `watch` bounds the time for headers, without a timer per request.
+        self.http
+            .one
+            .header_read_timeout(None)
+            .max_header_size(headers)
+            .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
+        self.http.two.max_concurrent_streams(STREAMS).max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
+        self
+    }
+}
+
+/// One connection, from its first byte to its last.
+async fn serve<R: Receive, O: Other>(
+    app: Arc<App<R, O>>,
+    entry: Entry,
+    stream: TcpStream,
+    remote: SocketAddr,
+    permit: OwnedSemaphorePermit,
+) {
+    let pulse = Arc::clone(&entry.pulse);
+    let task = async move {
+        let Ok(local) = stream.local_addr() else { return };
+        let _ = stream.set_nodelay(true);
+        let link = Link {
+            shared: Arc::clone(&app.shared),
+            receive: Arc::clone(&app.receive),
+            other: app.other.clone(),
+            pulse,
+            remote,
+            local: local.ip().to_canonical(),
+        };
+        if let Some(identity) = &app.identity {
+            match identity.acceptor().accept(stream).await {
+                Ok(stream) => {
+                    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                    speak(&app.http, link, stream, two).await;
+                }
+                Err(error) => tracing::debug!(%error, "TLS handshake failed"),
+            }
+        } else if let Ok(two) = opens_http2(&stream).await {
+            speak(&app.http, link, stream, two).await;
+        }
+    };
+    watch::run(entry, task).await;
+    drop(permit);
+}
+
+/// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without taking them.
+async fn opens_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; 3];
+    let mut pause = Duration::from_millis(1);
+    loop {
+        let n = stream.peek(&mut start).await?;
+        match start.get(..n).unwrap_or_default() {
+            // No HTTP/1.1 method starts like this.
+            b"PRI" => return Ok(true),
+            b"P" | b"PR" => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(100));
+            }
+            _ => return Ok(false),
+        }
+    }
+}
+
+async fn speak<R, O, T>(http: &Http, link: Link<R, O>, stream: T, two: bool)
+where
+    R: Receive,
+    O: Other,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let pulse = Arc::clone(&link.pulse);
+    let io = TokioIo::new(Wire::new(stream, Arc::clone(&pulse)));
+    let link = Arc::new(link);
+    let service = service_fn(move |request| answer(Arc::clone(&link), request));
+    let ended = if two {
+        pulse.is_http2();
+        drive(http.two.serve_connection(io, service), &pulse).await
+    } else {
+        drive(http.one.serve_connection(io, service), &pulse).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
+    }
+}
+
+/// Polls a connection to its end, and tells it to finish when it is told so.
+async fn drive<C: GracefulConnection>(connection: C, pulse: &Pulse) -> Result<(), C::Error> {
+    let mut connection = std::pin::pin!(connection);
+    let mut told = false;
+    std::future::poll_fn(|cx| {
+        if !told && pulse.order() == Order::Close {
+            told = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

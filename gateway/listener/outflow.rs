@@ -1,0 +1,171 @@
+//! Response bodies: nothing, one text, a text in three chunks, an event stream with signs of life, or another service's.
+//! One concrete type, so that a response costs no box.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use lockgate_protocol::sse;
+use lockgate_proxy::face::{Events, Outgoing, Reply, Text};
+use tokio::time::{Instant, Sleep};
+
+use crate::watch::Active;
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pin_project_lite::pin_project! {
+    /// The body of any response; `B` is the body type of the service for other paths.
+    #[project = Parts]
+    pub(crate) enum Outflow<B> {
+        Whole { bytes: Bytes },
+        Spliced { chunks: [Bytes; 3] },
+        Events { stream: EventStream },
+        Other { #[pin] body: B },
+    }
+}
+
+/// Events as they come, and a comment line whenever nothing came for a while.
+pub(crate) struct EventStream {
+    /// Written before everything else.
+    first: Bytes,
+    events: Events,
+    interval: Duration,
+    written: Instant,
+    timer: Pin<Box<Sleep>>,
+    /// Keeps the connection from counting as idle.
+    _active: Active,
+}
+
+impl EventStream {
+    pub(crate) fn new(first: Bytes, events: Events, interval: Duration, active: Active) -> Self {
+        // A timer of length zero would never let the stream rest.
+        let interval = interval.max(Duration::from_millis(10));
+        let written = Instant::now();
+        let timer = Box::pin(tokio::time::sleep(interval));
+        Self { first, events, interval, written, timer, _active: active }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(std::mem::take(&mut self.first)));
+        }
+        if let Poll::Ready(event) = self.events.as_mut().poll_next(cx) {
+            self.written = Instant::now();
+            return Poll::Ready(event.as_ref().map(event_text));
+        }
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let now = Instant::now();
+            let due = self.written + self.interval;
+            if due > now {
+                self.timer.as_mut().reset(due);
+                continue;
+            }
+            self.written = now;
+            self.timer.as_mut().reset(now + self.interval);
+            let mut out = BytesMut::with_capacity(3);
+            sse::comment(&mut out);
+            return Poll::Ready(Some(out.freeze()));
+        }
+    }
+}
+
+fn event_text(event: &Outgoing) -> Bytes {
+    let id = event.id.as_deref();
+    let mut out = BytesMut::with_capacity(event.data.len() + id.map_or(0, str::len) + 64);
+    if event.data.is_empty() || event.retry.is_some() {
+        sse::retry(&mut out, event.retry, id);
+    }
+    if !event.data.is_empty() {
+        // Behind a delay the id has been written already; twice does no harm.
+        sse::encode(&mut out, id, &event.data);
+    }
+    out.freeze()
+}
+
+impl<B> Outflow<B> {
+    pub(crate) const fn empty() -> Self {
+        Self::Whole { bytes: Bytes::new() }
+    }
+}
+
+impl<B> Body for Outflow<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let chunk = match self.project() {
+            Parts::Whole { bytes } => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
+            Parts::Spliced { chunks } => chunks.iter_mut().find(|chunk| !chunk.is_empty()).map(std::mem::take),
+            Parts::Events { stream } => ready!(stream.poll(cx)),
+            Parts::Other { body } => return body.poll_frame(cx).map(|frame| frame.map(|f| f.map_err(Into::into))),
+        };
+        Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole { bytes } => bytes.is_empty(),
+            Self::Spliced { chunks } => chunks.iter().all(Bytes::is_empty),
+            Self::Events { .. } => false,
+            Self::Other { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole { bytes } => SizeHint::with_exact(bytes.len() as u64),
+            Self::Spliced { chunks } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Events { .. } => SizeHint::default(),
+            Self::Other { body } => body.size_hint(),
+        }
+    }
+}
+
+/// A reply as an HTTP response.
+pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, active: Active) -> Response<Outflow<B>> {
+    match reply {
+        Reply::Message { status, mut headers, body } => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            let body = match body {
+                Text::Whole(bytes) => Outflow::Whole { bytes },
+                Text::Spliced(chunks) => Outflow::Spliced { chunks },
+            };
+            assemble(status, headers, body)
+        }
+        Reply::Empty { status, headers } => assemble(status, headers, Outflow::empty()),
+        Reply::Stream { headers, events } => {
+            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, active))
+        }
+    }
+}
+
+/// An event stream as an HTTP response.
+pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<Outflow<B>> {
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(BUFFERING, HeaderValue::from_static("no"));
+    assemble(StatusCode::OK, headers, Outflow::Events { stream })
+}
+
+pub(crate) fn assemble<B>(status: StatusCode, headers: HeaderMap, body: Outflow<B>) -> Response<Outflow<B>> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! HTTP+SSE (2024-11-05), for clients that never learned anything newer: a GET opens a stream, messages are POSTed beside
+//! it and answered on it. Each stream is one legacy session of the proxy, and belongs to the credentials that opened it.
+//! A session id alone grants nothing, and a lost stream ends its session and its calls.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use futures_util::Stream;
+use http::{HeaderMap, HeaderValue, Method, Request};
+use hyper::body::Incoming;
+use lockgate_authn::Credentials;
+use lockgate_protocol::jsonrpc::{self, From, Message};
+use lockgate_protocol::sse;
+use lockgate_proxy::face::{Outgoing, Reply, Text, Verb};
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq;
+use tokio::sync::mpsc;
+
+use crate::Receive;
+use crate::bridge::{self, Caller, SESSION};
+use crate::exchange::{Link, Reaction, check_post, credentials, preflight};
+use crate::http::Other;
+use crate::outflow::{EventStream, respond, stream};
+use crate::places::Places;
+use crate::refusal::Refusal;
+use crate::watch::Active;
+
+/// Messages that wait for a client that reads slowly.
+const BUFFER: usize = 64;
+/// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
+const DEPTH: usize = 128;
+const STREAM_METHODS: &str = "GET, OPTIONS";
+const MESSAGE_METHODS: &str = "POST, OPTIONS";
+
+/// The open streams of a listener.
+pub(crate) struct Sessions {
+    /// `None` once the listener shuts down.
+    open: Mutex<Option<HashMap<String, Session>>>,
+    max: usize,
+}
+
+/// One open stream. The stream ends when the last clone is dropped.
+#[derive(Clone)]
+struct Session {
+    owner: Arc<Owner>,
+    out: mpsc::Sender<Text>,
+}
+
+/// Whose stream it is, and which session of the proxy it stands for.
+struct Owner {
+    caller: Caller,
+    proxied: Mutex<Option<HeaderValue>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { open: Mutex::new(Some(HashMap::new())), max }
+    }
+
+    /// Takes no further messages; streams end when what runs on them has ended.
+    pub(crate) fn close(&self) {
+        drop(self.open.lock().take());
+    }
+
+    fn add(&self, session: Session) -> Result<String, Refusal> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| Refusal::Busy)?;
+        let id = format!("{:032x}", u128::from_le_bytes(random));
+        let mut open = self.open.lock();
+        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(Refusal::Busy)?;
+        open.insert(id.clone(), session);
+        Ok(id)
+    }
+
+    /// The session of this id, if these are its owner's credentials. Unknown and foreign look alike.
+    fn find(&self, id: &str, credentials: &Credentials) -> Result<Session, Refusal> {
+        let open = self.open.lock();
+        let session = open.as_ref().and_then(|open| open.get(id)).ok_or(Refusal::NoSession)?;
+        let owner = &session.owner.caller.credentials;
+        let same = match (&owner.bearer, &credentials.bearer) {
+            (Some(owner), Some(other)) => bool::from(owner.as_bytes().ct_eq(other.as_bytes())),
+            (None, None) => owner.peer == credentials.peer,
+            _ => false,
+        };
+        if same { Ok(session.clone()) } else { Err(Refusal::NoSession) }
+    }
+
+    fn remove(&self, id: &str) {
+        if let Some(open) = self.open.lock().as_mut() {
+            open.remove(id);
+        }
+    }
+}
+
+/// `GET /sse`: opens a stream and tells where its messages go.
+pub(crate) fn open<R: Receive, O: Other>(
+    link: &Link<R, O>,
+    request: Request<Incoming>,
+    active: Active,
+) -> Result<Reaction<O>, Refusal> {
+    let (parts, _) = request.into_parts();
+    match parts.method {
+        Method::GET => {}
+        Method::OPTIONS => return Ok(preflight(&parts.headers, STREAM_METHODS)),
+        _ => return Err(Refusal::Method { allow: STREAM_METHODS }),
+    }
+    let mut headers = parts.headers;
+    let caller = Caller { credentials: credentials(link.remote.ip(), &mut headers)? };
+    let (out, messages) = mpsc::channel(BUFFER);
+    let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
+    let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;
+    let mut first = BytesMut::new();
+    sse::endpoint(&mut first, &format!("/messages?session={id}"));
+    let sessions = Arc::clone(&link.shared.sessions);
+    let events = Messages { messages, id, owner, sessions, receive: Arc::clone(&link.receive) };
+    let keep_alive = link.shared.config.keep_alive;
+    Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
+}
+
+/// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
+pub(crate) async fn message<R: Receive, O: Other>(
+    link: &Link<R, O>,
+    request: Request<Incoming>,
+) -> Result<Reaction<O>, Refusal> {
+    let (parts, body) = request.into_parts();
+    match parts.method {
+        Method::POST => {}
+        Method::OPTIONS => return Ok(preflight(&parts.headers, MESSAGE_METHODS)),
+        _ => return Err(Refusal::Method { allow: MESSAGE_METHODS }),
+    }
+    let mut headers = parts.headers;
+    check_post(&headers)?;
+    let credentials = credentials(link.remote.ip(), &mut headers)?;
+    let session = link.shared.sessions.find(session_id(parts.uri.query()), &credentials)?;
+    let place = Places::enter(Arc::clone(&link.shared.places)).await?;
+    let (body, held) = link.shared.read(body, Arc::clone(&link.shared.budget)).await?;
+
+    headers.remove(SESSION);
+    if let Some(proxied) = session.owner.proxied.lock().clone() {
+        headers.insert(SESSION, proxied);
+    }
+    let inbound = session.owner.caller.with_headers(Verb::Post(body.clone()), headers);
+    let receive = Arc::clone(&link.receive);
+    let keep_alive = link.shared.config.keep_alive;
+    if !matches!(jsonrpc::parse(body, DEPTH, From::Client), Ok(Message::Request(_))) {
+        return Ok(respond(receive.receive(inbound).await, keep_alive, link.pulse.begin()));
+    }
+    let gone = session.out.clone();
+    let work = async move {
+        let reply = receive.receive(inbound).await;
+        drop((place, held));
+        session.adopt(&reply, &receive);
+        bridge::pour(reply, &session.out).await;
+    };
+    let mut work = Box::pin(async move {
+        tokio::select! {
+            () = gone.closed() => {}
+            () = work => {}
+        }
+    });
+    // Begun here, so that what is sent next cannot overtake it.
+    if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
+        tokio::spawn(work);
+    }
+    let accepted = Reply::Empty { status: http::StatusCode::ACCEPTED, headers: HeaderMap::new() };
+    Ok(respond(accepted, keep_alive, link.pulse.begin()))
+}
+
+fn session_id(query: Option<&str>) -> &str {
+    let mut pairs = query.unwrap_or_default().split('&');
+    pairs.find_map(|pair| pair.strip_prefix("session=")).unwrap_or_default()
+}
+
+impl Session {
+    /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
+    fn adopt<R: Receive>(&self, reply: &Reply, receive: &Arc<R>) {
+        let Some(proxied) = bridge::session(reply) else { return };
+        if self.owner.proxied.lock().replace(proxied.clone()).is_some_and(|before| before == proxied) {
+            return;
+        }
+        let (session, receive) = (self.clone(), Arc::clone(receive));
+        tokio::spawn(async move {
+            let forward = async {
+                if let Some(events) = session.owner.caller.listen(&*receive, &proxied).await {
+                    bridge::drain(events, &session.out).await;
+                }
+            };
+            tokio::select! {
+                () = session.out.closed() => {}
+                () = forward => {}
+            }
+        });
+    }
+}
+
+/// The messages of a stream. Dropping it ends the session.
+struct Messages<R: Receive> {
+    messages: mpsc::Receiver<Text>,
+    id: String,
+    owner: Arc<Owner>,
+    sessions: Arc<Sessions>,
+    receive: Arc<R>,
+}
+
+impl<R: Receive> Stream for Messages<R> {
+    type Item = Outgoing;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
+        let outgoing = |text: Text| Outgoing { data: text.into_bytes(), ..Outgoing::default() };
+        self.messages.poll_recv(cx).map(|text| text.map(outgoing))
+    }
+}
+
+impl<R: Receive> Drop for Messages<R> {
+    fn drop(&mut self) {
+        self.sessions.remove(&self.id);
+        let Some(proxied) = self.owner.proxied.lock().take() else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (owner, receive) = (Arc::clone(&self.owner), Arc::clone(&self.receive));
+            runtime.spawn(async move { owner.caller.end(&*receive, &proxied).await });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,338 @@
+//! MCP over stdin and stdout, both eras interleaved: every message is judged by itself. Legacy ones share one session of
+//! the proxy; modern ones get the headers that HTTP would have given them, so that the proxy has one path for all.
+//! Nothing but MCP is written to stdout.
+
+mod lines;
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_authn::{Credentials, Peer};
+use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::{code, header, meta, write};
+use lockgate_proxy::face::{Inbound, Text, Verb};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, Id, JoinSet};
+
+use crate::Receive;
+use crate::bridge::{self, Caller, text};
+use crate::places::Places;
+use crate::refusal::Refusal;
+
+use self::lines::{Line, Lines};
+
+/// Messages that wait for a client that reads slowly.
+const BUFFER: usize = 64;
+/// How long `initialize` may take, because everything behind it waits.
+const HANDSHAKE: Duration = Duration::from_secs(60);
+/// How long the last bytes and the end of the session may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Bounds of a stdio face.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stdio {
+    /// Bytes of one line.
+    pub line_bytes: usize,
+    /// Nesting of one message.
+    pub depth: usize,
+    /// Requests that run at once.
+    pub concurrent_requests: usize,
+    /// Requests that wait for a place, and streams that stay open; one more is answered with an error.
+    pub queued_requests: usize,
+    /// How long running requests may take after the input has ended.
+    pub grace: Duration,
+}
+
+/// Serves one client until its input ends or `shutdown` is ready, then lets requests finish within the grace time.
+/// Gives the number of requests that were cut.
+///
+/// # Errors
+/// Reading from or writing to the client failed.
+pub async fn serve_stdio<I, W, R>(
+    stdin: I,
+    stdout: W,
+    receive: Arc<R>,
+    limits: Stdio,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<usize>
+where
+    I: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+    R: Receive,
+{
+    let (out, texts) = mpsc::channel(BUFFER);
+    let mut writer = tokio::spawn(lines::write(stdout, texts));
+    let mut lines = Lines::new(stdin, limits.line_bytes);
+    let mut face = Face::new(receive, limits, out);
+    let mut shutdown = std::pin::pin!(shutdown);
+    let ended = loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break Ok(()),
+            written = &mut writer => {
+                // Nobody reads any more: there is nothing to finish.
+                face.running.abort_all();
+                face.end_session().await;
+                return written.unwrap_or_else(|error| Err(io::Error::other(error))).map(|()| 0);
+            }
+            Some(done) = face.running.join_next_with_id() => face.forget(done.map_or_else(|e| e.id(), |(id, ())| id)),
+            line = lines.next() => match line {
+                Ok(Some(line)) => face.take(line).await,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            },
+        }
+    };
+    let cut = face.finish().await;
+    drop(face);
+    let written = tokio::time::timeout(FAREWELL, &mut writer).await;
+    writer.abort();
+    ended?;
+    match written {
+        Ok(Ok(written)) => written.map(|()| cut),
+        _ => Ok(cut),
+    }
+}
+
+struct Face<R> {
+    receive: Arc<R>,
+    caller: Caller,
+    limits: Stdio,
+    places: Arc<Places>,
+    out: mpsc::Sender<Text>,
+    /// The legacy session, from its handshake on.
+    session: Option<HeaderValue>,
+    running: JoinSet<()>,
+    flights: HashMap<Id, Flight>,
+}
+
+/// A message that is being worked on.
+struct Flight {
+    /// The id as JSON text, of modern requests only: those can be cancelled by dropping them.
+    id: Bytes,
+    /// Waits for news instead of working on an answer.
+    waits: bool,
+    handle: AbortHandle,
+}
+
+/// What is known of a message when it is handed to the proxy.
+struct Job {
+    inbound: Inbound,
+    /// The id as JSON text; `None` when it gets no answer; empty when it could not be read.
+    answer: Option<Bytes>,
+    modern: bool,
+    waits: bool,
+}
+
+impl<R: Receive> Face<R> {
+    fn new(receive: Arc<R>, limits: Stdio, out: mpsc::Sender<Text>) -> Self {
+        let places = Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests));
+        let caller = Caller { credentials: Credentials { peer: Peer::Stdio, bearer: None } };
+        let (running, flights) = (JoinSet::new(), HashMap::new());
+        Self { receive, caller, limits, places, out, session: None, running, flights }
+    }
+
+    async fn take(&mut self, line: Line) {
+        let line = match line {
+            Line::Text(line) => line,
+            Line::TooLong => {
+                let refusal = Refusal::TooLarge { limit: self.limits.line_bytes };
+                return self.say(refusal.text(None)).await;
+            }
+        };
+        match jsonrpc::parse(line.clone(), self.limits.depth, From::Client) {
+            Ok(Message::Request(request)) => self.request(request).await,
+            Ok(Message::Notification(notification)) => self.notification(&notification).await,
+            Ok(Message::Response(_)) if self.session.is_some() => self.legacy(line, None).await,
+            Ok(Message::Response(_)) => {}
+            // A batch, or something that the proxy has the words for.
+            Err(_) => self.legacy(line, Some(Bytes::new())).await,
+        }
+    }
+
+    async fn request(&mut self, request: Request) {
+        let id = request.id_bytes();
+        if self.is_modern(&request) {
+            let inbound = self.caller.with_headers(Verb::Post(request.text.clone()), standard_headers(&request));
+            let waits = request.method == Method::Listen;
+            return self.start(Job { inbound, answer: Some(id), modern: true, waits }).await;
+        }
+        match request.method {
+            Method::Initialize => self.initialize(request.text, &id).await,
+            _ if self.session.is_some() => self.legacy(request.text, Some(id)).await,
+            Method::Ping => self.say(write::result(&id, b"{}")).await,
+            _ => {
+                let words = format!("`_meta` lacks `{}`, and no session was initialized", meta::PROTOCOL_VERSION);
+                self.say(write::error(Some(&id), code::INVALID_PARAMS, &words, None)).await;
+            }
+        }
+    }
+
+    async fn notification(&mut self, notification: &Request) {
+        if notification.method == Method::Cancelled
+            && let Some(id) = notification.param("requestId")
+            && self.cancel(id)
+        {
+            return;
+        }
+        if self.is_modern(notification) {
+            let headers = standard_headers(notification);
+            let inbound = self.caller.with_headers(Verb::Post(notification.text.clone()), headers);
+            return self.start(Job { inbound, answer: None, modern: true, waits: false }).await;
+        }
+        if let Some(session) = self.session.clone() {
+            self.legacy(notification.text.clone(), None).await;
+            if notification.method == Method::Initialized {
+                self.listen(session);
+            }
+        }
+    }
+
+    /// Whether a message describes itself. Legacy clients that decorate theirs with a legacy version do not.
+    fn is_modern(&self, request: &Request) -> bool {
+        let legacy = |version: &str| Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy);
+        request.meta(meta::PROTOCOL_VERSION).is_some()
+            && !(self.session.is_some() && request.meta_str(meta::PROTOCOL_VERSION).is_some_and(|v| legacy(&v)))
+    }
+
+    /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new session.
+    async fn initialize(&mut self, text: Bytes, id: &[u8]) {
+        let inbound = self.caller.inbound(Verb::Post(text), None);
+        let Ok(reply) = tokio::time::timeout(HANDSHAKE, self.receive.receive(inbound)).await else {
+            return self.say(Refusal::Busy.text(Some(id))).await;
+        };
+        if let Some(session) = bridge::session(&reply) {
+            self.end_session().await;
+            self.session = Some(session);
+        }
+        bridge::pour(reply, &self.out).await;
+    }
+
+    async fn legacy(&mut self, text: Bytes, answer: Option<Bytes>) {
+        let inbound = self.caller.inbound(Verb::Post(text), self.session.as_ref());
+        self.start(Job { inbound, answer, modern: false, waits: false }).await;
+    }
+
+    /// Forwards what the legacy session says outside calls.
+    fn listen(&mut self, session: HeaderValue) {
+        let (caller, receive, out) = (self.caller.clone(), Arc::clone(&self.receive), self.out.clone());
+        self.spawn(Bytes::new(), true, async move {
+            if let Some(events) = caller.listen(&*receive, &session).await {
+                bridge::drain(events, &out).await;
+            }
+        });
+    }
+
+    /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task if it takes longer.
+    async fn start(&mut self, job: Job) {
+        let Job { inbound, answer, modern, waits } = job;
+        let limits = &self.limits;
+        if answer.is_some() && self.running.len() >= limits.concurrent_requests.saturating_add(limits.queued_requests) {
+            return self.say(Refusal::Busy.text(answer.as_deref().filter(|id| !id.is_empty()))).await;
+        }
+        let id = answer.clone().filter(|_| modern).unwrap_or_default();
+        let (receive, places, out) = (Arc::clone(&self.receive), Arc::clone(&self.places), self.out.clone());
+        let mut work = Box::pin(async move {
+            match answer {
+                Some(id) => ask(&*receive, places, inbound, &id, &out).await,
+                // Answers and cancellations never wait for a place: requests may be waiting for them.
+                None => drop(receive.receive(inbound).await),
+            }
+        });
+        if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
+            self.spawn(id, waits, work);
+        }
+    }
+
+    fn spawn(&mut self, id: Bytes, waits: bool, work: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.running.spawn(work);
+        self.flights.insert(handle.id(), Flight { id, waits, handle });
+    }
+
+    fn forget(&mut self, task: Id) {
+        self.flights.remove(&task);
+    }
+
+    /// Drops the modern request with this id; `false` if there is none.
+    fn cancel(&self, id: &[u8]) -> bool {
+        let mut flights = self.flights.values().filter(|flight| flight.id == id);
+        flights.next().is_some_and(|flight| {
+            flight.handle.abort();
+            true
+        })
+    }
+
+    async fn say(&self, bytes: impl Into<Bytes>) {
+        // Nobody there: the reading loop notices by itself.
+        let _ = self.out.send(text(bytes)).await;
+    }
+
+    async fn end_session(&mut self) {
+        if let Some(session) = self.session.take() {
+            let _ = tokio::time::timeout(FAREWELL, self.caller.end(&*self.receive, &session)).await;
+        }
+    }
+
+    /// Lets requests finish within the grace time; gives the number of those that did not.
+    async fn finish(&mut self) -> usize {
+        self.flights.values().filter(|flight| flight.waits).for_each(|flight| flight.handle.abort());
+        let all = async { while self.running.join_next().await.is_some() {} };
+        let cut = match tokio::time::timeout(self.limits.grace, all).await {
+            Ok(()) => 0,
+            Err(_) => self.running.len(),
+        };
+        self.running.shutdown().await;
+        self.end_session().await;
+        cut
+    }
+}
+
+/// One request, or something unreadable: takes a place, asks the proxy, writes what comes back.
+async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id: &[u8], out: &mpsc::Sender<Text>) {
+    let known = Some(id).filter(|id| !id.is_empty());
+    let place = match Places::enter(places).await {
+        Ok(place) => place,
+        Err(refusal) => {
+            let _ = out.send(text(refusal.text(known))).await;
+            return;
+        }
+    };
+    let reply = receive.receive(inbound).await;
+    drop(place);
+    if !bridge::pour(reply, out).await
+        && let Some(id) = known
+    {
+        let silence = write::error(Some(id), code::INTERNAL, "the gateway gave no answer", None);
+        let _ = out.send(text(silence)).await;
+    }
+}
+
+/// The headers that HTTP requires of a modern message, made from the message itself.
+fn standard_headers(request: &Request) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(3);
+    let mut insert = |name: &'static str, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    if let Some(version) = request.meta_str(meta::PROTOCOL_VERSION) {
+        insert("mcp-protocol-version", &version);
+    }
+    insert("mcp-method", &request.method_name());
+    if let Some(name) = request.method.target().and_then(|target| request.param_str(target)) {
+        insert("mcp-name", &header::encode_value(&name));
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests;

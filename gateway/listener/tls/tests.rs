@@ -1,0 +1,52 @@
+use tempfile::TempDir;
+
+use super::*;
+
+pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+    let files = Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    for (path, text) in [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())] {
+        // Replaced, not written over, as certificate tools do.
+        let fresh = path.with_extension("new");
+        std::fs::write(&fresh, text).unwrap();
+        std::fs::rename(&fresh, path).unwrap();
+    }
+    (files, made.cert.der().clone())
+}
+
+#[test]
+fn a_changed_pair_is_loaded_and_a_broken_one_is_not() {
+    let folder = TempDir::new().unwrap();
+    let (files, _) = write_pair(&folder, "localhost");
+    let identity = Identity::load(files.clone()).unwrap();
+    let first = identity.current.load_full();
+    identity.look();
+    assert!(Arc::ptr_eq(&first, &identity.current.load_full()), "nothing changed");
+
+    write_pair(&folder, "localhost");
+    identity.look();
+    let second = identity.current.load_full();
+    assert!(!Arc::ptr_eq(&first, &second));
+
+    std::fs::write(&files.key, "garbage").unwrap();
+    identity.look();
+    std::fs::remove_file(&files.cert).unwrap();
+    identity.look();
+    assert!(Arc::ptr_eq(&second, &identity.current.load_full()), "the working pair stays");
+}
+
+#[test]
+fn errors_name_the_file() {
+    let folder = TempDir::new().unwrap();
+    let (files, _) = write_pair(&folder, "localhost");
+    let fails = |files: &Tls| Identity::load(files.clone()).err().unwrap().to_string();
+
+    let missing = Tls { cert: folder.path().join("none.pem"), ..files.clone() };
+    assert!(fails(&missing).contains("none.pem"));
+    let swapped = Tls { cert: files.key.clone(), key: files.cert.clone() };
+    assert!(fails(&swapped).contains("holds no certificate"));
+    let other = TempDir::new().unwrap();
+    let (foreign, _) = write_pair(&other, "localhost");
+    let mixed = Tls { cert: files.cert, key: foreign.key };
+    assert!(fails(&mixed).contains("do not go together"));
+}

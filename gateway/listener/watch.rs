@@ -1,0 +1,333 @@
+//! Watches connections: how many there are, which of them dawdle, and how they end at shutdown.
+//!
+//! Connections note what happens to them in plain atomics; one sweep per tick looks for those that are late. So a
+//! request costs no timer, and every phase (handshakes, half a header block, an idle or a stuck peer) is bounded.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+
+/// How long a connection may be idle between requests, or take none of what we write.
+pub(crate) const IDLE: Duration = Duration::from_secs(120);
+
+/// What is written to a client that does not finish its headers.
+const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// What a connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Order {
+    Open,
+    /// Finish what runs, take nothing new.
+    Close,
+    /// The header block is late: say so and end.
+    Late,
+    /// End now.
+    Cut,
+}
+
+/// What is known of one connection. Shared by its task, its requests and the sweep.
+pub(crate) struct Pulse {
+    order: AtomicU8,
+    waker: AtomicWaker,
+    /// Requests that run or stream.
+    active: AtomicU32,
+    /// Requests so far.
+    requests: AtomicU32,
+    /// Bytes came since the last request began or ended.
+    heard: AtomicBool,
+    /// Bytes went out since the last sweep.
+    wrote: AtomicBool,
+    /// The peer does not take what we write.
+    stuck: AtomicBool,
+    http2: AtomicBool,
+}
+
+/// A request that runs or streams, until this is dropped.
+pub(crate) struct Active(Arc<Pulse>);
+
+/// The connections of one accept loop.
+pub(crate) struct Connections {
+    open: Mutex<HashMap<u64, Watched>>,
+    next: AtomicU64,
+    emptied: Notify,
+}
+
+struct Watched {
+    pulse: Arc<Pulse>,
+    phase: Phase,
+    ticks: u32,
+    requests: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Something runs.
+    Busy,
+    /// A handshake or a header block is on its way.
+    Head,
+    Idle,
+    Stuck,
+}
+
+/// A place in the list, left when dropped.
+pub(crate) struct Entry {
+    connections: Arc<Connections>,
+    number: u64,
+    pub pulse: Arc<Pulse>,
+}
+
+impl Pulse {
+    fn new() -> Self {
+        Self {
+            order: AtomicU8::new(Order::Open as u8),
+            waker: AtomicWaker::new(),
+            active: AtomicU32::new(0),
+            requests: AtomicU32::new(0),
+            heard: AtomicBool::new(false),
+            wrote: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
+            http2: AtomicBool::new(false),
+        }
+    }
+
+    /// A pulse that nobody sweeps.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Arc<Self> {
+        Arc::new(Self::new())
+    }
+
+    pub(crate) fn is_http2(&self) {
+        self.http2.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>) -> Active {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.heard.store(false, Ordering::Relaxed);
+        Active(Arc::clone(self))
+    }
+
+    pub(crate) fn order(&self) -> Order {
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Open,
+            1 => Order::Close,
+            2 => Order::Late,
+            _ => Order::Cut,
+        }
+    }
+
+    fn tell(&self, order: Order) {
+        self.order.fetch_max(order as u8, Ordering::AcqRel);
+        self.waker.wake();
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::Relaxed);
+        self.0.heard.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), emptied: Notify::new() })
+    }
+
+    pub(crate) fn add(self: &Arc<Self>) -> Entry {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let pulse = Arc::new(Pulse::new());
+        let watched = Watched { pulse: Arc::clone(&pulse), phase: Phase::Head, ticks: 0, requests: 0 };
+        self.open.lock().insert(number, watched);
+        Entry { connections: Arc::clone(self), number, pulse }
+    }
+
+    /// Looks at every connection once; call it every `tick`.
+    pub(crate) fn sweep(&self, tick: Duration, head: Duration) {
+        for watched in self.open.lock().values_mut() {
+            watched.look(tick, head);
+        }
+    }
+
+    /// Tells every connection to finish; after `grace` ends those that did not. Gives the number of the latter.
+    pub(crate) async fn drain(&self, grace: Duration) -> usize {
+        self.tell(Order::Close);
+        if tokio::time::timeout(grace, self.none()).await.is_ok() {
+            return 0;
+        }
+        let cut = self.tell(Order::Cut);
+        // They end as soon as they are polled; the bound is for a runtime that has stopped polling.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.none()).await;
+        cut
+    }
+
+    fn tell(&self, order: Order) -> usize {
+        let open = self.open.lock();
+        open.values().for_each(|watched| watched.pulse.tell(order));
+        open.len()
+    }
+
+    async fn none(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.open.lock().is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+}
+
+impl Watched {
+    fn look(&mut self, tick: Duration, head: Duration) {
+        let pulse = &self.pulse;
+        let requests = pulse.requests.load(Ordering::Relaxed);
+        let wrote = pulse.wrote.swap(false, Ordering::Relaxed);
+        let phase = if pulse.stuck.load(Ordering::Relaxed) {
+            Phase::Stuck
+        } else if pulse.active.load(Ordering::Relaxed) > 0 {
+            Phase::Busy
+        } else if requests == 0 || pulse.heard.load(Ordering::Relaxed) {
+            Phase::Head
+        } else {
+            Phase::Idle
+        };
+        if phase == Phase::Busy || phase != self.phase || requests != self.requests || wrote && phase != Phase::Head {
+            (self.phase, self.requests, self.ticks) = (phase, requests, 0);
+            return;
+        }
+        self.ticks = self.ticks.saturating_add(1);
+        let waited = tick.saturating_mul(self.ticks);
+        match (phase, pulse.order()) {
+            // HTTP/2 peers send pings and window updates between requests.
+            (Phase::Head, Order::Open) if waited >= head && pulse.http2.load(Ordering::Relaxed) => {
+                pulse.tell(Order::Close);
+            }
+            (Phase::Head, Order::Open) if waited >= head => pulse.tell(Order::Late),
+            (Phase::Head, _) if waited >= head * 2 => pulse.tell(Order::Cut),
+            (Phase::Idle, Order::Open) if waited >= IDLE => pulse.tell(Order::Close),
+            (Phase::Idle, _) if waited >= IDLE * 2 => pulse.tell(Order::Cut),
+            (Phase::Stuck, _) if waited >= IDLE => pulse.tell(Order::Cut),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut open = self.connections.open.lock();
+        open.remove(&self.number);
+        if open.is_empty() {
+            self.connections.emptied.notify_waiters();
+        }
+    }
+}
+
+/// Runs a connection's whole task until it ends or is cut.
+pub(crate) async fn run(entry: Entry, task: impl Future<Output = ()>) {
+    let mut task = std::pin::pin!(task);
+    std::future::poll_fn(|cx| {
+        // The task's waker never changes, so this is a comparison from the second time on.
+        entry.pulse.waker.register(cx.waker());
+        if entry.pulse.order() == Order::Cut {
+            return Poll::Ready(());
+        }
+        task.as_mut().poll(cx)
+    })
+    .await;
+}
+
+pin_project_lite::pin_project! {
+    /// A connection's bytes, noted in its pulse.
+    pub(crate) struct Wire<T> {
+        #[pin]
+        io: T,
+        pulse: Arc<Pulse>,
+        late: usize,
+    }
+}
+
+impl<T> Wire<T> {
+    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
+        Self { io, pulse, late: 0 }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let mut this = self.project();
+        if this.pulse.order() == Order::Late {
+            while this.pulse.heard.load(Ordering::Relaxed) && *this.late < LATE.len() {
+                let rest = LATE.get(*this.late..).unwrap_or_default();
+                match this.io.as_mut().poll_write(cx, rest) {
+                    Poll::Ready(Ok(n)) if n > 0 => *this.late += n,
+                    _ => break,
+                }
+            }
+            let _ = this.io.as_mut().poll_flush(cx);
+            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+        }
+        let before = buf.filled().len();
+        let read = this.io.poll_read(cx, buf);
+        if buf.filled().len() > before && !this.pulse.heard.load(Ordering::Relaxed) {
+            this.pulse.heard.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<T: AsyncWrite> Wire<T> {
+    fn note(pulse: &Pulse, written: &Poll<std::io::Result<usize>>) {
+        let stuck = written.is_pending();
+        if pulse.stuck.load(Ordering::Relaxed) != stuck {
+            pulse.stuck.store(stuck, Ordering::Relaxed);
+        }
+        if !stuck && !pulse.wrote.load(Ordering::Relaxed) {
+            pulse.wrote.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for Wire<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write(cx, buf);
+        Self::note(this.pulse, &written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write_vectored(cx, bufs);
+        Self::note(this.pulse, &written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;
