@@ -1,0 +1,198 @@
+//! What the request path counts with: plain atomics behind handles that are resolved before a call comes.
+//! Nothing here locks or allocates after it was made.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::histogram::Histogram;
+
+/// A closed set of label values; the discriminant is the index of its counter.
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $label:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$variant_doc])* $variant,)* }
+
+        impl $name {
+            /// All of them, in the order of their counters.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The label value and the word in logs.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $label,)* }
+            }
+        }
+    };
+}
+
+labels! {
+    /// How a call ended, as the client sees it.
+    Outcome {
+        Ok = "ok",
+        /// A result with `isError`.
+        ToolError = "tool_error",
+        /// A JSON-RPC error.
+        ProtocolError = "protocol_error",
+        /// Policy said no; the server was not called.
+        Denied = "denied",
+        Timeout = "timeout",
+        /// By the client.
+        Cancelled = "cancelled",
+        /// The server could not be reached, or its breaker was open.
+        Unavailable = "unavailable",
+    }
+}
+
+labels! {
+    /// Why a request was refused before it became a call.
+    Rejection {
+        /// `Host` is not one of ours.
+        Host = "host",
+        Origin = "origin",
+        /// No or wrong credentials.
+        Unauthenticated = "unauthenticated",
+        /// Good credentials, but not for this.
+        Forbidden = "forbidden",
+        NotFound = "not_found",
+        /// HTTP method, media type or `Accept`.
+        Unsupported = "unsupported",
+        /// HTTP, JSON or JSON-RPC that does not hold to the rules.
+        Malformed = "malformed",
+        /// Headers and body disagree.
+        Mismatch = "mismatch",
+        BodyTooLarge = "body_too_large",
+        HeadersTooLarge = "headers_too_large",
+        /// The client took too long to send it.
+        SlowClient = "slow_client",
+        /// The session is unknown or belongs to somebody else.
+        Session = "session",
+        RateLimited = "rate_limited",
+        /// A bound of the gateway was reached.
+        Overloaded = "overloaded",
+    }
+}
+
+labels! {
+    /// What a server is doing.
+    ServerState {
+        Pending = "pending",
+        Connected = "connected",
+        NeedsAuth = "needs_auth",
+        Failed = "failed",
+        Disabled = "disabled",
+    }
+}
+
+const OUTCOMES: usize = Outcome::ALL.len();
+
+/// Counters of one tool of one server, or of all further tools of a server under the name `other`.
+#[derive(Debug)]
+pub struct ToolMetrics {
+    server: Arc<ServerMetrics>,
+    calls: [AtomicU64; OUTCOMES],
+}
+
+impl ToolMetrics {
+    pub(crate) fn new(server: Arc<ServerMetrics>) -> Self {
+        Self { server, calls: Default::default() }
+    }
+
+    /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was denied: then the server had
+    /// no part in it.
+    pub fn record(&self, outcome: Outcome, duration: Duration) {
+        self.calls[outcome as usize].fetch_add(1, Relaxed);
+        if outcome != Outcome::Denied {
+            self.server.durations.observe(duration);
+        }
+    }
+
+    /// Calls that ended this way.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.calls[outcome as usize].load(Relaxed)
+    }
+
+    /// The server that this tool is counted under.
+    pub fn server(&self) -> &Arc<ServerMetrics> {
+        &self.server
+    }
+}
+
+/// Counters of one server.
+#[derive(Debug)]
+pub struct ServerMetrics {
+    pub(crate) durations: Histogram,
+    state: AtomicU8,
+    restarts: AtomicU64,
+    list_changes: AtomicU64,
+}
+
+impl ServerMetrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            durations: Histogram::default(),
+            state: AtomicU8::new(ServerState::Pending as u8),
+            restarts: AtomicU64::new(0),
+            list_changes: AtomicU64::new(0),
+        }
+    }
+
+    /// Exported as one gauge per state, 1 for this one and 0 for the others.
+    pub fn set_state(&self, state: ServerState) {
+        self.state.store(state as u8, Relaxed);
+    }
+
+    pub(crate) fn is(&self, state: ServerState) -> bool {
+        self.state.load(Relaxed) == state as u8
+    }
+
+    /// The server was started or connected again.
+    pub fn restarted(&self) {
+        self.restarts.fetch_add(1, Relaxed);
+    }
+
+    /// The server's lists were read again and differ.
+    pub fn list_changed(&self) {
+        self.list_changes.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn restarts(&self) -> u64 {
+        self.restarts.load(Relaxed)
+    }
+
+    pub(crate) fn list_changes(&self) -> u64 {
+        self.list_changes.load(Relaxed)
+    }
+}
+
+/// A number that goes up and down, such as open sessions. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Gauge(Arc<AtomicI64>);
+
+impl Gauge {
+    /// One more, until the returned value is dropped.
+    #[must_use = "the gauge goes down again when this is dropped"]
+    pub fn enter(&self) -> Entered {
+        self.0.fetch_add(1, Relaxed);
+        Entered(self.0.clone())
+    }
+
+    /// For numbers that are counted elsewhere.
+    pub fn set(&self, value: usize) {
+        self.0.store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
+    }
+
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Holds a [`Gauge`] up by one.
+#[derive(Debug)]
+pub struct Entered(Arc<AtomicI64>);
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

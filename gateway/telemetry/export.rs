@@ -1,0 +1,200 @@
+//! Counters as OpenTelemetry instruments, rendered as Prometheus text. Everything is read when somebody asks, nothing before.
+//!
+//! Observable instruments read the atomics in callbacks. OpenTelemetry has no observable histogram, so that one metric enters
+//! the same registry as a collector of its own. All names begin with `lockgate_`.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry_sdk::metrics::{Instrument, SdkMeterProvider, Stream};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::{Registry, TextEncoder};
+
+use crate::counters::{Gauge, Outcome, Rejection, ServerMetrics, ServerState};
+use crate::metrics::Numbers;
+
+const DURATION: &str = "lockgate_call_duration_seconds";
+const DURATION_HELP: &str = "Time of calls from their arrival to their end, by server";
+
+/// A Prometheus registry that is filled by OpenTelemetry at each reading.
+pub(crate) struct Exporter {
+    registry: Registry,
+    /// Instruments live as long as their provider; none if it could not be set up, which `render` then says.
+    provider: Result<SdkMeterProvider, String>,
+}
+
+impl Exporter {
+    pub(crate) fn new(numbers: &Arc<Numbers>) -> Self {
+        let registry = Registry::new();
+        let provider = provider(&registry, numbers).map_err(|error| error.to_string());
+        Self { registry, provider }
+    }
+
+    pub(crate) fn render(&self) -> String {
+        if let Err(error) = &self.provider {
+            return format!("# metrics are not available: {error}\n");
+        }
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather());
+        text.unwrap_or_else(|error| format!("# metrics are not available: {error}\n"))
+    }
+}
+
+fn provider(
+    registry: &Registry,
+    numbers: &Arc<Numbers>,
+) -> Result<SdkMeterProvider, Box<dyn std::error::Error + Send + Sync>> {
+    registry.register(Box::new(Durations { numbers: Arc::downgrade(numbers), descriptions: vec![] }))?;
+    let exporter = opentelemetry_prometheus::exporter()
+        .with_registry(registry.clone())
+        .with_namespace("lockgate")
+        .without_target_info()
+        .build()?;
+    // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools away unasked.
+    let sets = numbers.tools.saturating_add(4096).saturating_mul(Outcome::ALL.len());
+    let provider = SdkMeterProvider::builder()
+        .with_reader(exporter)
+        .with_view(move |_: &Instrument| Stream::builder().with_cardinality_limit(sets).build().ok())
+        .build();
+    let meter = provider.meter("lockgate");
+    gauges(&meter, numbers);
+    calls(&meter, numbers);
+    rejections(&meter, numbers);
+    servers(&meter, numbers);
+    Ok(provider)
+}
+
+fn gauges(meter: &Meter, numbers: &Numbers) {
+    let gauge = |name: &'static str, help: &'static str, gauge: &Gauge| {
+        let gauge = gauge.clone();
+        let builder = meter.i64_observable_gauge(name).with_description(help);
+        let _ = builder.with_callback(move |observer| observer.observe(gauge.get(), &[])).build();
+    };
+    gauge("sessions", "Legacy sessions alive", &numbers.sessions);
+    gauge("streams", "Event streams open towards clients", &numbers.streams);
+    gauge("requests_in_flight", "Requests that run now", &numbers.in_flight);
+    gauge("requests_queued", "Requests that wait for a place", &numbers.queued);
+}
+
+fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
+    let numbers = Arc::downgrade(numbers);
+    let builder = meter.u64_observable_counter("calls").with_description("Calls that have ended, by server, tool and outcome");
+    let _ = builder
+        .with_callback(move |observer| {
+            let Some(numbers) = numbers.upgrade() else { return };
+            numbers.servers.lock().each_tool(|slug, tool, metrics| {
+                for &outcome in Outcome::ALL {
+                    let count = metrics.count(outcome);
+                    // `ok` is always there, so that rates and absence alerts work; the rest appears when it happens.
+                    if count > 0 || outcome == Outcome::Ok {
+                        let attributes = [
+                            KeyValue::new("server", slug.to_owned()),
+                            KeyValue::new("tool", tool.to_owned()),
+                            KeyValue::new("outcome", outcome.as_str()),
+                        ];
+                        observer.observe(count, &attributes);
+                    }
+                }
+            });
+        })
+        .build();
+}
+
+fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
+    let weak = Arc::downgrade(numbers);
+    let builder = meter
+        .u64_observable_counter("requests_rejected")
+        .with_description("Requests refused before they became calls, by reason");
+    let _ = builder
+        .with_callback(move |observer| {
+            let Some(numbers) = weak.upgrade() else { return };
+            for &why in Rejection::ALL {
+                let count = numbers.rejections[why as usize].load(Relaxed);
+                observer.observe(count, &[KeyValue::new("reason", why.as_str())]);
+            }
+        })
+        .build();
+    let lost = numbers.lost_spans.clone();
+    let builder = meter.u64_observable_counter("spans_lost").with_description("Spans that were made and not exported");
+    let _ = builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
+}
+
+fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
+    let counter = |name: &'static str, help: &'static str, read: fn(&ServerMetrics) -> u64| {
+        let numbers = Arc::downgrade(numbers);
+        let builder = meter.u64_observable_counter(name).with_description(help);
+        let _ = builder
+            .with_callback(move |observer| {
+                let Some(numbers) = numbers.upgrade() else { return };
+                numbers.servers.lock().each_server(|slug, metrics| {
+                    observer.observe(read(metrics), &[KeyValue::new("server", slug.to_owned())]);
+                });
+            })
+            .build();
+    };
+    counter("server_restarts", "Times that a server was started or connected again", ServerMetrics::restarts);
+    counter("server_list_changes", "Times that a server's lists were read again and differed", ServerMetrics::list_changes);
+    let numbers = Arc::downgrade(numbers);
+    let builder = meter.u64_observable_gauge("server_state").with_description("1 for the state that a server is in");
+    let _ = builder
+        .with_callback(move |observer| {
+            let Some(numbers) = numbers.upgrade() else { return };
+            numbers.servers.lock().each_server(|slug, metrics| {
+                for &state in ServerState::ALL {
+                    let attributes = [KeyValue::new("server", slug.to_owned()), KeyValue::new("state", state.as_str())];
+                    observer.observe(u64::from(metrics.is(state)), &attributes);
+                }
+            });
+        })
+        .build();
+}
+
+/// The histograms of all servers.
+struct Durations {
+    numbers: Weak<Numbers>,
+    /// Empty: servers come and go, so the labels cannot be declared beforehand.
+    descriptions: Vec<Desc>,
+}
+
+impl Collector for Durations {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Some(numbers) = self.numbers.upgrade() else { return Vec::new() };
+        let mut metrics = Vec::new();
+        numbers.servers.lock().each_server(|slug, server| metrics.push(histogram(slug, server)));
+        if metrics.is_empty() {
+            return Vec::new();
+        }
+        let mut family = MetricFamily::default();
+        family.set_name(DURATION.to_owned());
+        family.set_help(DURATION_HELP.to_owned());
+        family.set_field_type(MetricType::HISTOGRAM);
+        family.set_metric(metrics);
+        vec![family]
+    }
+}
+
+fn histogram(slug: &str, server: &ServerMetrics) -> Metric {
+    let snapshot = server.durations.snapshot();
+    let mut histogram = Histogram::default();
+    histogram.set_sample_count(snapshot.count);
+    histogram.set_sample_sum(snapshot.sum);
+    let buckets = snapshot.buckets.into_iter().map(|(bound, count)| {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(bound);
+        bucket.set_cumulative_count(count);
+        bucket
+    });
+    histogram.set_bucket(buckets.collect());
+    let mut server = LabelPair::default();
+    server.set_name("server".to_owned());
+    server.set_value(slug.to_owned());
+    let mut metric = Metric::from_label(vec![server]);
+    metric.set_histogram(histogram);
+    metric
+}

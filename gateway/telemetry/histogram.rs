@@ -1,0 +1,51 @@
+//! A histogram of durations with fixed buckets, in atomics. It keeps no single observation.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Upper bounds in microseconds, 1 ms to 60 s; one more bucket takes the rest.
+const BOUNDS: [u64; 15] = [
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
+    30_000_000, 60_000_000,
+];
+
+/// Counts by bucket and the sum of all observations.
+#[derive(Debug, Default)]
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    /// Microseconds: 580 000 years until it wraps.
+    sum: AtomicU64,
+}
+
+/// A histogram at one moment, as Prometheus wants it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Snapshot {
+    /// Upper bound in seconds, and observations at or below it.
+    pub(crate) buckets: Vec<(f64, u64)>,
+    pub(crate) count: u64,
+    /// Seconds.
+    pub(crate) sum: f64,
+}
+
+impl Histogram {
+    pub(crate) fn observe(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.buckets[BOUNDS.partition_point(|bound| *bound < micros)].fetch_add(1, Relaxed);
+        self.sum.fetch_add(micros, Relaxed);
+    }
+
+    /// The count is made from the buckets, so both agree even while calls are being counted.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut count = 0;
+        let mut buckets = Vec::with_capacity(BOUNDS.len());
+        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
+            count += bucket.load(Relaxed);
+            buckets.push((*bound as f64 / 1e6, count));
+        }
+        count += self.buckets[BOUNDS.len()].load(Relaxed);
+        Snapshot { buckets, count, sum: self.sum.load(Relaxed) as f64 / 1e6 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

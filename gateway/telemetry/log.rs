@@ -1,0 +1,126 @@
+//! Logs on stderr, as text or as JSON lines, with a level that can be changed while running. A field cannot end its line or
+//! move the cursor of a terminal: control characters are escaped.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, IsTerminal, Write};
+
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
+
+use crate::config::{Config, Format};
+
+/// Keeps the means to change the log level.
+#[derive(Clone, Debug)]
+pub struct Guard(reload::Handle<EnvFilter, Registry>);
+
+/// Logging cannot be set up or changed as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("log level: {0}")]
+    Level(#[from] tracing_subscriber::filter::ParseError),
+    #[error("logging is set up already")]
+    Twice,
+}
+
+/// Sends the events of the whole process to stderr, from now on. Works once.
+pub fn init(config: &Config) -> Result<Guard, LogError> {
+    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
+    let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
+    tracing_subscriber::registry().with(filter).with(output).try_init().map_err(|_| LogError::Twice)?;
+    Ok(Guard(handle))
+}
+
+impl Guard {
+    /// Replaces the filter; a wrong one changes nothing.
+    pub fn set_level(&self, level: &str) -> Result<(), LogError> {
+        let filter = EnvFilter::try_new(level)?;
+        self.0.reload(filter).map_err(|_| LogError::Twice)
+    }
+}
+
+type Output<S> = Box<dyn Layer<S> + Send + Sync>;
+
+fn layer<S, W, O>(format: Format, terminal: bool, output: W) -> Output<S>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: Fn() -> O + Send + Sync + 'static,
+    O: Write + 'static,
+{
+    match format {
+        Format::Text => {
+            let fields = debug_fn(|writer: &mut Writer<'_>, field, value| match field.name() {
+                "message" => write!(Escaped(writer), "{value:?}"),
+                name => write!(Escaped(writer), "{name}={value:?}"),
+            });
+            let text = lines::layer().fmt_fields(fields.delimited(" ")).with_writer(output);
+            // On a terminal the default stands, which respects NO_COLOR.
+            if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
+        }
+        Format::Json => lines::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(move || JsonLines(output()))
+            .boxed(),
+    }
+}
+
+/// Writes control characters as `\u{…}`, so that a value stays inside its line.
+struct Escaped<'a, W>(&'a mut W);
+
+impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(at) = rest.find(is_dangerous) {
+            let (before, from) = rest.split_at(at);
+            self.0.write_str(before)?;
+            let Some(dangerous) = from.chars().next() else { break };
+            write!(self.0, "{}", dangerous.escape_unicode())?;
+            rest = &from[dangerous.len_utf8()..];
+        }
+        self.0.write_str(rest)
+    }
+}
+
+/// Control characters, line separators, and what reverses the direction of text.
+fn is_dangerous(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Escapes what JSON allows in a string and a terminal would obey: DEL, the C1 controls (`c2 80` to `c2 9f`) and so on. Such
+/// characters stand nowhere but inside strings, and the formatter writes one whole line at a time.
+struct JsonLines<W>(W);
+
+impl<W: Write> Write for JsonLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.write_all(line).map(|()| line.len())
+    }
+
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        match std::str::from_utf8(line) {
+            Ok(text) if text.contains(|c| is_dangerous(c) && c != '\n') => {
+                let mut clean = String::with_capacity(line.len() + 16);
+                for c in text.chars() {
+                    if is_dangerous(c) && c != '\n' {
+                        let _ = write!(clean, "\\u{:04x}", u32::from(c));
+                    } else {
+                        clean.push(c);
+                    }
+                }
+                self.0.write_all(clean.as_bytes())
+            }
+            _ => self.0.write_all(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,208 @@
+//! Spans of calls, exported over OTLP/HTTP in the background. A span is built when its call has ended; a call never waits for
+//! the collector, and a collector that is slow or gone costs spans, which are counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::config::Config;
+use crate::counters::Outcome;
+use crate::metrics::Metrics;
+use crate::trace::TraceContext;
+
+/// Spans that wait for the exporter; a further one is lost.
+const QUEUE: usize = 2048;
+/// Spans of one request to the collector.
+const BATCH: usize = 512;
+/// Longest time that a span waits for its batch to fill.
+const LINGER: Duration = Duration::from_secs(2);
+/// Time for one request to the collector, and for the last ones at the end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Tracing cannot be set up as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("OTLP export: {0}")]
+pub struct TraceError(String);
+
+/// One call that has ended.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// The context that was sent to the server: this span.
+    pub context: &'a TraceContext,
+    /// The context that the client sent, if any: this span's parent.
+    pub parent: Option<&'a TraceContext>,
+    /// JSON-RPC method.
+    pub method: &'a str,
+    /// Slug of the server, if it was routed to one.
+    pub server: Option<&'a str>,
+    /// Exposed name of a tool.
+    pub tool: Option<&'a str>,
+    /// `legacy` or `modern`, of the client.
+    pub era: &'static str,
+    pub outcome: Outcome,
+    pub duration: Duration,
+}
+
+/// Takes finished calls. Clones share one exporter.
+#[derive(Clone, Debug)]
+pub struct Tracer {
+    queue: mpsc::Sender<Message>,
+    lost: Arc<AtomicU64>,
+    scope: InstrumentationScope,
+}
+
+#[derive(Debug)]
+enum Message {
+    Span(Box<SpanData>),
+    /// Export what is there, then answer.
+    Flush(oneshot::Sender<()>),
+}
+
+impl Tracer {
+    /// Starts the exporter on the current runtime; `None` when no collector is configured. The collector's address comes from
+    /// the configuration alone: no proxy from the environment, no redirect.
+    pub fn start(config: &Config, metrics: &Metrics) -> Result<Option<Self>, TraceError> {
+        let Some(endpoint) = &config.otlp else { return Ok(None) };
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(PATIENCE)
+            .build()
+            .map_err(|error| TraceError(error.to_string()))?;
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_http_client(client)
+            .with_endpoint(endpoint.as_str())
+            .build()
+            .map_err(|error| TraceError(error.to_string()))?;
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        exporter.set_resource(&Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build());
+        let lost = metrics.lost_spans();
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        tokio::spawn(export(exporter, waiting, lost.clone()));
+        Ok(Some(Self { queue, lost, scope: InstrumentationScope::builder("lockgate").build() }))
+    }
+
+    /// Queues one span, if its trace is sampled. Never waits.
+    pub fn record_call(&self, call: &Call<'_>) {
+        if call.context.is_sampled() && self.queue.try_send(Message::Span(Box::new(self.span(call)))).is_err() {
+            self.lost.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Exports what is queued; waits ten seconds at most.
+    pub async fn flush(&self) {
+        let (done, wait) = oneshot::channel();
+        let flushed = async {
+            if self.queue.send(Message::Flush(done)).await.is_ok() {
+                // An error means that the exporter is gone, and then there is nothing to wait for.
+                let _ = wait.await;
+            }
+        };
+        let _ = timeout(PATIENCE, flushed).await;
+    }
+
+    /// Spans that were made and not exported.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    fn span(&self, call: &Call<'_>) -> SpanData {
+        let end = SystemTime::now();
+        let context = call.context;
+        let mut attributes = Vec::with_capacity(5);
+        attributes.push(KeyValue::new("mcp.method.name", call.method.to_owned()));
+        if let Some(server) = call.server {
+            attributes.push(KeyValue::new("mcp.server", server.to_owned()));
+        }
+        if let Some(tool) = call.tool {
+            attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
+        }
+        attributes.push(KeyValue::new("lockgate.outcome", call.outcome.as_str()));
+        attributes.push(KeyValue::new("lockgate.era", call.era));
+        SpanData {
+            span_context: SpanContext::new(
+                TraceId::from(context.trace_id()),
+                SpanId::from(context.span_id()),
+                TraceFlags::SAMPLED,
+                false,
+                context.tracestate().and_then(|state| state.parse::<TraceState>().ok()).unwrap_or_default(),
+            ),
+            parent_span_id: call.parent.map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
+            parent_span_is_remote: call.parent.is_some(),
+            span_kind: SpanKind::Server,
+            name: call.tool.map_or_else(|| call.method.to_owned(), |tool| format!("{} {tool}", call.method)).into(),
+            start_time: end.checked_sub(call.duration).unwrap_or(end),
+            end_time: end,
+            attributes,
+            dropped_attributes_count: 0,
+            events: Default::default(),
+            links: Default::default(),
+            status: match call.outcome {
+                Outcome::Ok | Outcome::Cancelled => Status::Unset,
+                failed => Status::error(failed.as_str()),
+            },
+            instrumentation_scope: self.scope.clone(),
+        }
+    }
+}
+
+/// Fills batches and sends them, until the last tracer is gone.
+async fn export(exporter: SpanExporter, mut waiting: mpsc::Receiver<Message>, lost: Arc<AtomicU64>) {
+    let mut open = true;
+    while open {
+        let mut batch = Vec::new();
+        let mut flushed = None;
+        let mut deadline = None;
+        while batch.len() < BATCH && flushed.is_none() {
+            let next = match deadline {
+                None => waiting.recv().await,
+                Some(deadline) => match timeout_at(deadline, waiting.recv()).await {
+                    Ok(next) => next,
+                    Err(_) => break,
+                },
+            };
+            match next {
+                Some(Message::Span(span)) => {
+                    deadline.get_or_insert_with(|| Instant::now() + LINGER);
+                    batch.push(*span);
+                }
+                Some(Message::Flush(done)) => flushed = Some(done),
+                None => {
+                    open = false;
+                    break;
+                }
+            }
+        }
+        send(&exporter, batch, &lost).await;
+        if let Some(done) = flushed {
+            let _ = done.send(());
+        }
+    }
+}
+
+async fn send(exporter: &SpanExporter, batch: Vec<SpanData>, lost: &AtomicU64) {
+    let count = batch.len();
+    if count == 0 {
+        return;
+    }
+    let failure = match timeout(PATIENCE, exporter.export(batch)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    lost.fetch_add(count as u64, Relaxed);
+    tracing::warn!(spans = count, error = %failure, "spans were not exported");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! W3C Trace Context (level 1, with the random flag of level 2): who caused this call. Text that does not hold to the rules is
+//! no context at all; it is never repaired. `baggage` is not read, so it crosses no hop.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// `tracestate` beyond this is dropped; the specification asks for at least 512 to be passed on.
+const MAX_STATE: usize = 512;
+const MAX_MEMBERS: usize = 32;
+
+const SAMPLED: u8 = 1;
+const RANDOM: u8 = 2;
+
+/// A position in a distributed trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    trace: u128,
+    span: u64,
+    flags: u8,
+    state: Option<Arc<str>>,
+}
+
+impl TraceContext {
+    /// Reads `traceparent` and, if it is there and valid, `tracestate`. A bad `tracestate` is dropped alone.
+    pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
+        let bytes = traceparent.as_bytes();
+        let version = u8::try_from(hex(bytes.get(..2)?)?).ok()?;
+        // Version 0 ends here; later ones may go on after a dash. 255 is not a version.
+        match (version, bytes.get(55)) {
+            (0xff, _) => return None,
+            (0, Some(_)) => return None,
+            (_, Some(next)) if *next != b'-' => return None,
+            _ => {}
+        }
+        if [2, 35, 52].iter().any(|&at| bytes.get(at) != Some(&b'-')) {
+            return None;
+        }
+        let trace = hex(bytes.get(3..35)?)?;
+        let span = u64::try_from(hex(bytes.get(36..52)?)?).ok()?;
+        let flags = u8::try_from(hex(bytes.get(53..55)?)?).ok()? & (SAMPLED | RANDOM);
+        if trace == 0 || span == 0 {
+            return None;
+        }
+        let state = tracestate.filter(|text| valid_state(text)).map(Arc::from);
+        Some(Self { trace, span, flags, state })
+    }
+
+    /// The first context of a new trace.
+    pub fn root(sampled: bool) -> Self {
+        let flags = RANDOM | if sampled { SAMPLED } else { 0 };
+        Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), flags, state: None }
+    }
+
+    /// The context of something that this one causes: same trace, flags and state, new span.
+    pub fn child(&self) -> Self {
+        Self { span: fastrand::u64(1..), ..self.clone() }
+    }
+
+    /// A child of the client's context, or a new sampled trace when the client had none.
+    pub fn continued(parent: Option<&Self>) -> Self {
+        parent.map_or_else(|| Self::root(true), Self::child)
+    }
+
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    pub fn trace_id(&self) -> u128 {
+        self.trace
+    }
+
+    pub fn span_id(&self) -> u64 {
+        self.span
+    }
+
+    /// The value of `traceparent` to send on, without allocating. [`fmt::Display`] writes the same.
+    pub fn traceparent(&self) -> TraceParent {
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        write_hex(&mut text[3..35], self.trace);
+        write_hex(&mut text[36..52], self.span.into());
+        write_hex(&mut text[53..55], self.flags.into());
+        TraceParent(text)
+    }
+
+    /// The value of `tracestate` to send on, exactly as it came.
+    pub fn tracestate(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+}
+
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.traceparent().as_str())
+    }
+}
+
+/// A `traceparent` value in place: 55 ASCII characters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TraceParent([u8; 55]);
+
+impl TraceParent {
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for TraceParent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Lower-case hexadecimal digits, at most 32 of them, as the specification wants them.
+fn hex(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0, |value: u128, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u128::from(digit))
+    })
+}
+
+fn write_hex(into: &mut [u8], mut value: u128) {
+    for place in into.iter_mut().rev() {
+        *place = b"0123456789abcdef"[(value & 15) as usize];
+        value >>= 4;
+    }
+}
+
+/// Members are `key=value`, separated by commas with optional blanks; empty members are allowed, repeated keys are not.
+fn valid_state(text: &str) -> bool {
+    if text.len() > MAX_STATE {
+        return false;
+    }
+    let mut keys: Vec<&str> = Vec::new();
+    for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
+        let Some((key, value)) = member.split_once('=') else { return false };
+        if !valid_key(key) || !valid_value(value) || keys.contains(&key) || keys.len() == MAX_MEMBERS {
+            return false;
+        }
+        keys.push(key);
+    }
+    !keys.is_empty()
+}
+
+/// A vendor (`a-z` first), or a tenant (may begin with a digit) at a system.
+fn valid_key(key: &str) -> bool {
+    let part = |part: &str, longest: usize, digit_first: bool| {
+        let mut bytes = part.bytes();
+        let first = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
+        first
+            && part.len() <= longest
+            && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
+    };
+    match key.split_once('@') {
+        None => part(key, 256, false),
+        Some((tenant, system)) => part(tenant, 241, true) && part(system, 14, false),
+    }
+}
+
+/// Printable ASCII but `,` and `=`; blanks inside, not at the end (the end was trimmed).
+fn valid_value(value: &str) -> bool {
+    (1..=256).contains(&value.len()) && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')
+}
+
+#[cfg(test)]
+mod tests;
