@@ -21,22 +21,29 @@ const KNOWN_ELSEWHERE: &[(&str, &str)] = &[
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_ascii_lowercase().replace(['-', '_', ' '], "");
     let word = plain(word);
+    let distance = |known: &str| match plain(known) {
+        known if word.len() >= 3 && known.starts_with(&word) => Some(1),
+        known => {
+            let distance = strsim::damerau_levenshtein(&word, &known);
+            (distance <= (known.len().min(word.len()) / 3).max(1)).then_some(distance)
+        }
+    };
     known
         .into_iter()
-        .map(|k| (strsim::damerau_levenshtein(&word, &plain(k)), k))
-        .filter(|(distance, k)| *distance <= 1 + k.len().min(word.len()) / 4)
+        .filter(|k| word.len() > 1 && plain(k).len() > 1)
+        .filter_map(|k| Some((distance(k)?, k)))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, k)| k)
 }
 
 /// A hint for an unknown key.
 pub fn for_key(word: &str, known: &[&str]) -> String {
-    if let Some(near) = nearest(word, known.iter().copied()) {
-        return format!("did you mean `{near}`?");
-    }
     let lower = word.to_ascii_lowercase();
-    match KNOWN_ELSEWHERE.iter().find(|(k, _)| *k == lower) {
-        Some((_, hint)) => (*hint).to_string(),
+    if let Some((_, hint)) = KNOWN_ELSEWHERE.iter().find(|(k, _)| *k == lower) {
+        return (*hint).to_string();
+    }
+    match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
         None => format!("the keys here are {}", list(known)),
     }
 }

@@ -88,6 +88,17 @@ impl Check<'_> {
         self.problem(path, |place, key| Problem::warning(place, key, what).hint(hint));
     }
 
+    /// Something that production needs and that is not there: pointed at where production was asked for.
+    fn missing(&mut self, path: &[&str], hint: &str) {
+        let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
+        let place = match self.layers.place(&owned) {
+            Place::Nowhere => self.layers.place(&["profile".to_string()]),
+            place => place,
+        };
+        self.wrong = true;
+        self.problems.push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
+    }
+
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         let owned: Vec<String> = path.iter().map(ToString::to_string).collect();

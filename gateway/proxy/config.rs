@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The gateway's own identity and the limits of the request path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     /// `serverInfo.name` that clients see.
     pub name: String,
@@ -50,4 +50,18 @@ pub struct Limits {
     pub question_rounds: usize,
     /// How long a client may take to answer one question.
     pub question_timeout: Duration,
+}
+
+/// Never shows the secret.
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .field("title", &self.title)
+            .field("instructions", &self.instructions)
+            .field("names", &self.names)
+            .field("limits", &self.limits)
+            .field("secret", &self.secret.as_ref().map(|_| "…"))
+            .finish()
+    }
 }

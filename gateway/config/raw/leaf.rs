@@ -8,6 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
+use crate::source::layer::HINT;
+
 /// What a number counts.
 pub trait Unit {
     /// Such as `a number of seconds`.
@@ -130,8 +132,12 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = deserializer.deserialize_any(Number::<U>(PhantomData))?;
         if number < i128::from(MIN) || number > i128::from(MAX) {
+            let hint = match DEFAULT {
+                0 if MIN > 0 => "leave it out for none".to_string(),
+                _ => format!("the default is {}", U::say(DEFAULT)),
+            };
             let (min, max) = (U::say(MIN), U::say(MAX));
-            return Err(de::Error::custom(format!("must be from {min} to {max}")));
+            return Err(de::Error::custom(format!("must be from {min} to {max}{HINT}{hint}")));
         }
         Ok(Self {
             value: u64::try_from(number).unwrap_or(MAX),
@@ -164,7 +170,7 @@ impl<U: Unit> Visitor<'_> for Number<U> {
     fn visit_str<E: de::Error>(self, text: &str) -> Result<i128, E> {
         match U::parse(text.trim()) {
             Some(value) => Ok(value.into()),
-            None => Err(E::custom(format!("must be {} — write {}", U::NOUN, U::EXAMPLE))),
+            None => Err(E::custom(format!("must be {}{HINT}write {}", U::NOUN, U::EXAMPLE))),
         }
     }
 }
@@ -227,7 +233,7 @@ impl<'de, const DEFAULT: bool> Deserialize<'de> for Toggle<DEFAULT> {
                 match text.trim().to_ascii_lowercase().as_str() {
                     "true" => Ok(true),
                     "false" => Ok(false),
-                    _ => Err(E::custom("must be true or false")),
+                    _ => Err(E::custom(format!("must be true or false{HINT}write true or false"))),
                 }
             }
         }
@@ -274,7 +280,7 @@ impl<'de> Deserialize<'de> for Text {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
                 if text.contains('\0') {
-                    return Err(E::custom("must not contain NUL"));
+                    return Err(E::custom(format!("must not contain NUL{HINT}take it out")));
                 }
                 Ok(text.to_string())
             }
@@ -331,7 +337,7 @@ impl<'de> Deserialize<'de> for List {
 
         let list = deserializer.deserialize_any(ListVisitor)?;
         if list.len() > ITEMS {
-            return Err(de::Error::custom(format!("must have at most {ITEMS} items")));
+            return Err(de::Error::custom(format!("must have at most {ITEMS} items{HINT}use wider patterns")));
         }
         Ok(Self(list))
     }

@@ -17,7 +17,7 @@ pub struct Policy {
     /// Resources and templates, by exposed URI.
     pub resources: Allow,
     /// Tool calls per caller and minute, 1–1000000; not limited without it.
-    pub calls_per_minute: Option<Whole<1, 1_000_000, 1>>,
+    pub calls_per_minute: Option<Whole<1, 1_000_000, 0>>,
     /// Completions per caller and minute, 1–1000000.
     pub completions_per_minute: Whole<1, 1_000_000, 120>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::DEPTH;
+use super::{DEPTH, STOPPED};
 use super::node::{Entry, Node, Value};
 use super::position::Lines;
 use crate::problem::{Place, Problem};
@@ -23,7 +23,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     };
     let root: &RawValue = serde_json::from_str(&text).map_err(|error| {
         let place = lines.at(error.line(), error.column());
-        Problem::error(place, "", format!("not valid JSON: {}", plain(&error)))
+        Problem::error(place, "", format!("not valid JSON: {}", plain(&error))).hint(STOPPED)
     })?;
     reader.node(root, 0)
 }
@@ -89,7 +89,7 @@ impl Reader<'_> {
             let place = (self.place)(key_start(self.text, at));
             if map.contains_key(&key) {
                 let what = format!("the key `{}` is there twice", key.escape_debug());
-                return Err(Failure::Known(Problem::error(place, "", what)));
+                return Err(Failure::Known(Problem::error(place, "", what).hint("keep one of them")));
             }
             map.insert(key, Entry { place, node });
         }

@@ -12,6 +12,8 @@ use crate::suggest;
 
 /// Between what is wrong and what to do, in messages of the raw types.
 pub const HINT: &str = " — ";
+/// What has keys below it.
+const SECTION: &str = "a section (keys and values)";
 
 pub struct Layer {
     pub root: Node,
@@ -53,11 +55,8 @@ impl Layer {
             }
             Kind::UnknownVariant(word, known) => {
                 let what = format!("must be {}{shown}", suggest::one_of(known));
-                let problem = Problem::error(place, key, what);
-                match suggest::for_word(word, known) {
-                    Some(hint) if !shown.is_empty() => problem.hint(hint),
-                    _ => problem,
-                }
+                let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
+                Problem::error(place, key, what).hint(near.unwrap_or_else(|| "write one of these".to_string()))
             }
             Kind::DuplicateField(name) => {
                 Problem::error(place, key, format!("`{name}` is given twice")).hint("`type` and `transport` are the same key")
@@ -65,13 +64,17 @@ impl Layer {
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let what = format!("must be {}, not {}", kind_wanted(expected), kind_of(actual));
                 let problem = Problem::error(place, key, what);
-                match actual {
-                    Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)
-                        if expected == "text" =>
-                    {
+                match (kind_wanted(expected), actual) {
+                    ("text", _) if path.last().is_some_and(|key| key == "listen") => {
+                        problem.hint("write ADDRESS:PORT, such as 127.0.0.1:3001")
+                    }
+                    ("text", Actual::Unsigned(_) | Actual::Signed(_) | Actual::Bool(_) | Actual::Float(_)) => {
                         problem.hint("put it in quotes")
                     }
-                    _ => problem,
+                    ("text", _) => problem.hint("write one value"),
+                    ("a list", _) => problem.hint("write [a, b]"),
+                    (SECTION, _) => problem.hint("put its keys below it"),
+                    _ => problem.hint("`lockgate schema` says what fits"),
                 }
             }
             Kind::Message(message) => match message.split_once(HINT) {
@@ -85,9 +88,9 @@ impl Layer {
 
 fn kind_wanted(expected: &str) -> &str {
     match expected {
-        "a map" => "a section (keys and values)",
+        "a map" => SECTION,
         "a sequence" => "a list",
-        _ if expected.starts_with("struct ") => "a section (keys and values)",
+        _ if expected.starts_with("struct ") => SECTION,
         _ if expected.contains("enum ") => "a word",
         _ => expected,
     }

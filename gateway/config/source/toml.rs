@@ -6,7 +6,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::DEPTH;
+use super::{DEPTH, STOPPED};
 use super::node::{Entry, Node, Value};
 use super::position::Lines;
 use crate::problem::Problem;
@@ -16,7 +16,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let table = DeTable::parse(text).map_err(|error| {
         let place = lines.place(error.span().map_or(0, |span| span.start));
         let what = error.message().lines().next().unwrap_or_default().to_string();
-        Problem::error(place, "", format!("not valid TOML: {what}"))
+        Problem::error(place, "", format!("not valid TOML: {what}")).hint(STOPPED)
     })?;
     let at = table.span().start;
     map(table.get_ref(), at, &lines, 0)

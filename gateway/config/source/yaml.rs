@@ -11,7 +11,7 @@ use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Location, Spanned};
 
 use super::node::{Entry, Node, Value};
-use super::DEPTH;
+use super::{DEPTH, STOPPED};
 use crate::problem::{Place, Problem};
 
 const NODES: usize = 100_000;
@@ -28,7 +28,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
         Err(error) => {
             let what = plain(&error.without_snippet().to_string());
             let at = error.location().unwrap_or(Location::UNKNOWN);
-            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")))
+            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")).hint(STOPPED))
         }
     }
 }
@@ -41,7 +41,7 @@ fn options() -> serde_saphyr::Options {
     budget.max_events = 4 * NODES;
     budget.max_aliases = ALIASES;
     budget.max_anchors = ALIASES;
-    budget.max_documents = 1;
+    budget.max_documents = 2;
     let mut aliases = AliasLimits::default();
     aliases.max_total_replayed_events = NODES;
     aliases.max_replay_stack_depth = 16;
@@ -61,7 +61,12 @@ fn plain(message: &str) -> String {
         Some(at) => &line[..at],
         None => line,
     };
-    line.trim_start_matches("error: ").to_string()
+    let line = line.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
+    let line = line.split(';').next().unwrap_or_default();
+    match line.strip_prefix("budget breached: ") {
+        Some(_) => "it is nested too deeply, or has too many values or aliases".to_string(),
+        None => line.to_string(),
+    }
 }
 
 enum Tree {

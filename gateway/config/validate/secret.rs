@@ -18,7 +18,7 @@ impl Check<'_> {
         let Some(Text(key)) = key else {
             if self.production && !self.layers.damaged(&path) {
                 let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable";
-                self.error(&path, "must be given in production", hint);
+                self.missing(&path, hint);
             }
             return None;
         };
