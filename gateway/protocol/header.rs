@@ -146,6 +146,11 @@ impl ParamHeaders {
         self.0.is_empty()
     }
 
+    /// The names of the headers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|header| header.name.as_str())
+    }
+
     /// The headers for a call with these `arguments` (JSON text): name and value, ready to send.
     ///
     /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond ±(2^53 − 1) have no header.

@@ -2,10 +2,18 @@
 
 pub mod capabilities;
 pub mod code;
+pub mod header;
 pub mod jsonrpc;
+pub mod legacy;
 pub mod list;
 pub mod meta;
 pub mod method;
+pub mod modern;
+pub mod name;
+pub mod outbound;
 pub mod revision;
 pub mod scan;
+pub mod sealed;
+pub mod sse;
+pub mod uri;
 pub mod write;
