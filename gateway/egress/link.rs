@@ -38,10 +38,21 @@ pub(crate) struct Link {
 impl Link {
     /// Prepares a connected stream for HTTP/1.1. Nothing is sent.
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
-        let (sender, connection) = Builder::new().max_header_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
-        let bell = Arc::new(Bell { state: AtomicU8::new(POLLING), caller: AtomicWaker::new() });
+        let (sender, connection) = Builder::new()
+            .max_header_size(MAX_HEAD)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let bell = Arc::new(Bell {
+            state: AtomicU8::new(POLLING),
+            caller: AtomicWaker::new(),
+        });
         let waker = Waker::from(bell.clone());
-        Ok(Self { sender, connection: Some(connection), bell, waker })
+        Ok(Self {
+            sender,
+            connection: Some(connection),
+            bell,
+            waker,
+        })
     }
 
     /// Sends a request and waits for the response head. The error holds the request if none of it was written: hyper
@@ -52,7 +63,9 @@ impl Link {
     ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
         let mut response = pin!(self.sender.try_send_request(request));
         std::future::poll_fn(|cx| {
-            drive(&mut self.connection, &self.bell, &self.waker, cx, |cx| response.as_mut().poll(cx))
+            drive(&mut self.connection, &self.bell, &self.waker, cx, |cx| {
+                response.as_mut().poll(cx)
+            })
         })
         .await
     }
@@ -75,7 +88,9 @@ impl Link {
         self.bell.quiet();
         if !self.sender.is_ready()
             && let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(&mut Context::from_waker(&self.waker)).is_ready()
+            && Pin::new(connection)
+                .poll(&mut Context::from_waker(&self.waker))
+                .is_ready()
         {
             self.connection = None;
         }
@@ -133,7 +148,9 @@ impl Bell {
 
     /// False if somebody rang in the meantime.
     fn park(&self) -> bool {
-        self.state.compare_exchange(POLLING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state
+            .compare_exchange(POLLING, PARKED, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     fn ring(&self) {

@@ -30,10 +30,16 @@ pub struct Origin(Arc<Pool>);
 
 impl Origin {
     /// An origin for this URL; nothing is connected yet. The URL's path and query only become [`Origin::uri`].
-    pub fn new(connector: Arc<Connector>, url: &Url, policy: Policy, config: &Config) -> Result<Self, SetupError> {
+    pub fn new(
+        connector: Arc<Connector>,
+        url: &Url,
+        policy: Policy,
+        config: &Config,
+    ) -> Result<Self, SetupError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
+        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
+        else {
             return Err(wrong);
         };
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse() else {
@@ -47,7 +53,10 @@ impl Origin {
             uri,
             capacity: config.idle_connections,
             idle_timeout: config.idle_timeout,
-            shelf: Mutex::new(Shelf { idle: Vec::new(), swept: false }),
+            shelf: Mutex::new(Shelf {
+                idle: Vec::new(),
+                swept: false,
+            }),
         })))
     }
 
@@ -59,8 +68,13 @@ impl Origin {
     /// Sends one request and waits for the response head. `Host` is set here, whatever the request says; scheme and authority
     /// of its URI are ignored. Dropping the future closes the connection that it uses. There is no timeout but the one for
     /// connecting: deadlines belong to the caller.
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Body>, SendError> {
-        request.headers_mut().insert(header::HOST, self.0.host.clone());
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, SendError> {
+        request
+            .headers_mut()
+            .insert(header::HOST, self.0.host.clone());
         if request.uri().authority().is_some() {
             let path = request.uri().path_and_query().cloned();
             *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
@@ -74,9 +88,16 @@ impl Origin {
                 Err((error, None)) => return Err(error),
             }
         }
-        let stream = self.0.connector.connect(&self.0.target, self.0.policy).await.map_err(SendError::unsent)?;
+        let stream = self
+            .0
+            .connector
+            .connect(&self.0.target, self.0.policy)
+            .await
+            .map_err(SendError::unsent)?;
         let link = Box::new(Link::new(stream).await.map_err(SendError::unsent)?);
-        self.exchange(link, request).await.map_err(|(error, _)| error)
+        self.exchange(link, request)
+            .await
+            .map_err(|(error, _)| error)
     }
 
     /// One try on one connection. The error holds the request if it may be tried on another one.
@@ -89,7 +110,13 @@ impl Origin {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {
                 let unsent = error.take_message().map(Box::new);
-                Err((SendError { sent: unsent.is_none(), cause: error.into_error().into() }, unsent))
+                Err((
+                    SendError {
+                        sent: unsent.is_none(),
+                        cause: error.into_error().into(),
+                    },
+                    unsent,
+                ))
             }
         }
     }
@@ -102,7 +129,10 @@ impl Origin {
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin").field("target", &self.0.target).field("idle", &self.idle()).finish_non_exhaustive()
+        f.debug_struct("Origin")
+            .field("target", &self.0.target)
+            .field("idle", &self.idle())
+            .finish_non_exhaustive()
     }
 }
 
@@ -156,9 +186,14 @@ impl Pool {
     /// Closes what has waited too long and says when to look again; `None` when nothing is left.
     fn expire(&self, now: Instant) -> Option<Instant> {
         let mut shelf = self.shelf.lock();
-        let old = shelf.idle.partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
+        let old = shelf
+            .idle
+            .partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
         let expired: Vec<Idle> = shelf.idle.drain(..old).collect();
-        let next = shelf.idle.first().map(|idle| idle.since + self.idle_timeout);
+        let next = shelf
+            .idle
+            .first()
+            .map(|idle| idle.since + self.idle_timeout);
         shelf.swept = next.is_some();
         drop(shelf);
         drop(expired);

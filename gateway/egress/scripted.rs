@@ -1,6 +1,8 @@
 //! A server for tests that answers each connection with bytes decided beforehand. It understands just enough HTTP to know
 //! where a request ends.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,16 +49,26 @@ pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Script
             });
         }
     });
-    Scripted { port, requests, ended }
+    Scripted {
+        port,
+        requests,
+        ended,
+    }
 }
 
-pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, script: &[&str], seen: &Mutex<Vec<String>>) {
+pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    script: &[&str],
+    seen: &Mutex<Vec<String>>,
+) {
     for text in script {
         if *text == HOLD {
             let _ = stream.read(&mut [0; 1]).await;
             return;
         }
-        let Some(request) = request(stream).await else { return };
+        let Some(request) = request(stream).await else {
+            return;
+        };
         seen.lock().push(request);
         if stream.write_all(text.as_bytes()).await.is_err() {
             return;
@@ -68,10 +80,18 @@ async fn request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut text = String::new();
     loop {
         let mut bytes = [0; 4096];
-        let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
+        let count = stream
+            .read(&mut bytes)
+            .await
+            .ok()
+            .filter(|count| *count > 0)?;
         text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "));
         if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
             return Some(text);
         }
@@ -89,9 +109,17 @@ pub(crate) fn config() -> Config {
 
 pub(crate) fn origin(port: u16, config: &Config) -> Origin {
     let url = Url::parse(&format!("http://127.0.0.1:{port}/mcp?a=b")).unwrap();
-    Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator, config).unwrap()
+    Origin::new(
+        Arc::new(Connector::new(config).unwrap()),
+        &url,
+        Policy::Operator,
+        config,
+    )
+    .unwrap()
 }
 
 pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Full<Bytes>> {
-    Request::post(origin.uri().clone()).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap()
+    Request::post(origin.uri().clone())
+        .body(Full::new(Bytes::from_static(body.as_bytes())))
+        .unwrap()
 }
