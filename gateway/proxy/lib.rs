@@ -1,6 +1,23 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
 
+mod authorize;
+mod catalog;
 mod config;
+mod dispatch;
 pub mod face;
+mod gateway;
+mod hub;
+mod interact;
+mod legacy;
+mod list;
+mod listen;
+mod modern;
+mod rescue;
+mod response;
+mod session;
+mod stage;
+mod state;
+mod talk;
 
 pub use config::{Config, Limits, Names};
+pub use gateway::{Gateway, Rules, Unusable};

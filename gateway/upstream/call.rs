@@ -65,8 +65,8 @@ pub trait ClientSession: Send + Sync + 'static {
     fn key(&self) -> u64;
     /// A `notifications/message` of server `slug` that belongs to no call.
     fn log(&self, slug: &str, note: &Request);
-    /// Asks the client outside of a call; as [`Conversation::ask`].
-    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
+    /// Asks the client outside of a call, in the name of server `slug`; as [`Conversation::ask`].
+    fn ask<'a>(&'a self, slug: &'a str, method: Method, params: Bytes) -> BoxFuture<'a, Result<Bytes, Unasked>>;
 }
 
 /// Why a client gave no answer to a question.

@@ -18,9 +18,6 @@ use crate::call::{BoxFuture, ClientSession, Conversation, Unasked};
 use crate::link::Inbox;
 use crate::{Event, Events};
 
-/// Most bytes of the message of a question that the gateway labels.
-const MAX_LABELLED: usize = 64 * 1024;
-
 /// The receiving end of one connection.
 pub(crate) struct Receiver {
     pub(crate) slug: Arc<str>,
@@ -99,13 +96,12 @@ impl Inbox for Receiver {
             let refuse = |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
             let params = match question.method {
                 Method::Ping => return write::result(&id, b"{}").into(),
-                Method::Elicit => labelled(&slug, &question),
-                Method::Sample | Method::Roots => params_text(&question),
+                Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
                 _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
             };
             let answer = match (running, session) {
                 (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
-                (None, Some(session)) => session.ask(question.method, params.into()).await,
+                (None, Some(session)) => session.ask(&slug, question.method, params.into()).await,
                 (None, None) => Err(Unasked::Undeclared),
             };
             match answer {
@@ -137,25 +133,11 @@ impl Receiver {
 }
 
 /// The `params` of a message as JSON text; `{}` when there are none.
-pub(crate) fn params_text(message: &Request) -> Vec<u8> {
-    params_with(message, None)
-}
-
-/// The `params` of an elicitation, whose message names the server that asks: a client only knows the gateway.
-pub(crate) fn labelled(slug: &str, message: &Request) -> Vec<u8> {
-    let text = message.param_str("message").unwrap_or_default();
-    let text: String = text.chars().take(MAX_LABELLED).collect();
-    params_with(message, Some(&format!("[{slug}] {text}")))
-}
-
-fn params_with(message: &Request, label: Option<&str>) -> Vec<u8> {
+fn params_text(message: &Request) -> Vec<u8> {
     let mut out = Vec::with_capacity(message.text.len());
     let mut object = write::Object::open(&mut out);
     for member in message.params() {
-        match label {
-            Some(label) if member.is(&message.text, "message") => object.string("message", label),
-            _ => object.copy(member.key.of(&message.text), member.value.of(&message.text)),
-        }
+        object.copy(member.key.of(&message.text), member.value.of(&message.text));
     }
     object.close();
     out

@@ -1,0 +1,210 @@
+//! The merged picture of every server's tools, prompts, resources and templates, and the part of it that may be seen
+//! at one endpoint. Both are immutable: a change makes a new one. A name is looked up here, never taken apart.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use lockgate_policy::{Decision, Policy};
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
+use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
+
+use crate::face::Endpoint;
+use crate::list::Rendered;
+
+/// Every server by slug.
+pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
+
+/// All servers' items under their exposed names, in the order in which they are listed.
+pub(crate) struct Catalog {
+    /// Grows with every rebuild that changed something.
+    pub(crate) version: u64,
+    pub(crate) servers: Servers,
+    items: [Vec<Arc<Entry>>; 4],
+    /// What each server declared, and its instructions.
+    declared: BTreeMap<Slug, (Offers, Option<Arc<str>>, Arc<Status>)>,
+}
+
+/// One tool, prompt, resource or template of one server.
+pub(crate) struct Entry {
+    pub(crate) slug: Slug,
+    pub(crate) server: Arc<dyn Upstream>,
+    /// The exposed name or URI.
+    pub(crate) exposed: Arc<str>,
+    pub(crate) item: Item,
+}
+
+/// A server that a client should know to be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Degraded {
+    pub(crate) server: String,
+    pub(crate) state: &'static str,
+    pub(crate) reason: String,
+}
+
+/// What one endpoint shows: the catalog under its policy and names.
+pub(crate) struct View {
+    pub(crate) version: u64,
+    /// Names and URIs carry the server's slug.
+    pub(crate) namespaced: bool,
+    pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
+    pub(crate) items: [Vec<Arc<Entry>>; 4],
+    /// Tools and prompts by the name that clients use, other spellings included.
+    names: [HashMap<Box<str>, Arc<Entry>>; 2],
+    /// Servers by resources that keep their own URI (`http`, `https`).
+    web: HashMap<Box<str>, Slug>,
+    pub(crate) offers: Offers,
+    pub(crate) instructions: Vec<(Slug, Arc<str>)>,
+    pub(crate) degraded: Vec<Degraded>,
+    pub(crate) rendered: Rendered,
+}
+
+impl Catalog {
+    /// Merges what the servers offer now.
+    pub(crate) fn merge(version: u64, servers: Servers, naming: Naming) -> Self {
+        let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
+        let items = ListKind::ALL.map(|kind| {
+            let all: Vec<_> =
+                catalogs.iter().flat_map(|(slug, server, c)| c.items(kind).iter().map(move |i| (*slug, *server, i))).collect();
+            let exposed: Vec<String> = match kind {
+                ListKind::Tools | ListKind::Prompts => naming.expose(all.iter().map(|(slug, _, item)| (*slug, &*item.key))),
+                ListKind::Resources | ListKind::Templates => {
+                    all.iter().map(|(slug, _, item)| uri::expose(slug, &item.key).into_owned()).collect()
+                }
+            };
+            let entry = |((slug, server, item), exposed): ((&Slug, &Arc<dyn Upstream>, &Item), String)| {
+                Arc::new(Entry { slug: slug.clone(), server: Arc::clone(server), exposed: exposed.into(), item: item.clone() })
+            };
+            all.into_iter().zip(exposed).map(entry).collect()
+        });
+        let declared = catalogs
+            .iter()
+            .map(|(slug, server, c)| ((*slug).clone(), (c.offers, c.instructions.clone(), server.status())))
+            .collect();
+        drop(catalogs);
+        Self { version, servers, items, declared }
+    }
+
+    pub(crate) fn items(&self, kind: ListKind) -> &[Arc<Entry>] {
+        &self.items[index(kind)]
+    }
+
+    /// What may be seen at `endpoint`; `None` when there is no such endpoint for anybody who asks.
+    pub(crate) fn view(&self, endpoint: &Endpoint, policy: &Policy, naming: Naming) -> Option<View> {
+        let visible = |slug: &Slug| policy.server(slug) == Decision::Allow;
+        let only = match endpoint {
+            Endpoint::All => None,
+            Endpoint::Server(slug) => Some(self.servers.keys().find(|s| s.as_str() == slug && visible(s))?.clone()),
+        };
+        let here = |slug: &Slug| only.as_ref().map_or_else(|| visible(slug), |only| only == slug);
+        let items = ListKind::ALL.map(|kind| {
+            let shown = |entry: &&Arc<Entry>| here(&entry.slug) && allows(policy, kind, entry);
+            self.items(kind).iter().filter(shown).cloned().collect::<Vec<_>>()
+        });
+        let namespaced = only.is_none();
+        let names = [ListKind::Tools, ListKind::Prompts].map(|kind| names(&items[index(kind)], namespaced, naming));
+        let web = items[index(ListKind::Resources)].iter().filter(|e| e.exposed == e.item.key);
+        let web = web.map(|e| (Box::from(&*e.exposed), e.slug.clone())).collect();
+        let declared: Vec<_> = self.declared.iter().filter(|(slug, _)| here(slug)).collect();
+        let offers = declared.iter().fold(Offers::default(), |all, (_, (offers, ..))| all.or(*offers));
+        let instructions = declared.iter().filter_map(|(slug, (_, text, _))| Some(((*slug).clone(), text.clone()?)));
+        Some(View {
+            version: self.version,
+            namespaced,
+            servers: self.servers.iter().filter(|(slug, _)| here(slug)).map(|(s, u)| (s.clone(), Arc::clone(u))).collect(),
+            names,
+            web,
+            offers,
+            instructions: instructions.collect(),
+            degraded: declared.iter().filter_map(|(slug, (_, _, status))| degraded(slug, status)).collect(),
+            items,
+            rendered: Rendered::default(),
+        })
+    }
+}
+
+pub(crate) fn index(kind: ListKind) -> usize {
+    kind as usize
+}
+
+fn allows(policy: &Policy, kind: ListKind, entry: &Entry) -> bool {
+    let (slug, exposed, own) = (entry.slug.as_str(), &*entry.exposed, &*entry.item.key);
+    let decision = match kind {
+        ListKind::Tools => policy.tool(slug, exposed, own),
+        ListKind::Prompts => policy.prompt(slug, exposed, own),
+        ListKind::Resources | ListKind::Templates => policy.resource(slug, exposed, own),
+    };
+    decision == Decision::Allow
+}
+
+fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
+    let reason = match (status.state, &status.trouble) {
+        (State::Connected | State::Disabled, _) => return None,
+        // The words may name commands and addresses, which are the operator's business.
+        (_, Some(trouble)) => format!("{} failed", trouble.stage.as_str()),
+        (_, None) => "still starting".to_owned(),
+    };
+    Some(Degraded { server: slug.to_string(), state: status.state.as_str(), reason })
+}
+
+/// The table that calls are routed by: exposed names first, then other spellings as far as only one entry has them.
+fn names(entries: &[Arc<Entry>], namespaced: bool, naming: Naming) -> HashMap<Box<str>, Arc<Entry>> {
+    let name = |entry: &Arc<Entry>| if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) };
+    let mut table: HashMap<Box<str>, Arc<Entry>> =
+        entries.iter().map(|entry| (Box::from(&*name(entry)), Arc::clone(entry))).collect();
+    if !namespaced {
+        return table;
+    }
+    let mut aliases: HashMap<String, Option<&Arc<Entry>>> = HashMap::new();
+    for entry in entries {
+        let own: HashSet<String> = naming.aliases(&entry.slug, &entry.item.key).collect();
+        for alias in own {
+            aliases.entry(alias).and_modify(|other| *other = None).or_insert(Some(entry));
+        }
+    }
+    for (alias, entry) in aliases {
+        if let Some(entry) = entry {
+            table.entry(alias.into_boxed_str()).or_insert_with(|| Arc::clone(entry));
+        }
+    }
+    table
+}
+
+impl View {
+    /// The tool that clients call by this name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.names[0].get(name)
+    }
+
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Entry>> {
+        self.names[1].get(name)
+    }
+
+    /// The server and its own URI behind a URI that a client uses, listed or not.
+    pub(crate) fn resource(&self, uri: &str, policy: &Policy) -> Option<(Arc<dyn Upstream>, String)> {
+        let (slug, own) = if self.namespaced {
+            match uri::own(uri) {
+                Some((slug, own)) => (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned()),
+                None => (self.web.get(uri)?.clone(), uri.to_owned()),
+            }
+        } else {
+            (self.servers.keys().next()?.clone(), uri.to_owned())
+        };
+        uri::validate(&own, uri::MAX_URI).ok()?;
+        let server = self.servers.get(&slug)?;
+        let exposed = uri::expose(&slug, &own);
+        (policy.resource(&slug, &exposed, &own) == Decision::Allow).then(|| (Arc::clone(server), own))
+    }
+
+    /// What a client sees of an item: its name or URI here.
+    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a str {
+        if self.namespaced { &entry.exposed } else { &entry.item.key }
+    }
+
+    /// Whether a client would see the same list in another view.
+    pub(crate) fn same_list(&self, other: &Self, kind: ListKind) -> bool {
+        let (a, b) = (&self.items[index(kind)], &other.items[index(kind)]);
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.exposed == b.exposed && a.item.text == b.item.text)
+    }
+}

@@ -1,0 +1,426 @@
+//! Requests that an endpoint answers, in either era: lists and discovery from the view, everything else by the server
+//! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, StatusCode};
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::scan;
+use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::authorize::{self, Permitted};
+use crate::catalog::View;
+use crate::face::{Outgoing, Reply, Text};
+use crate::gateway::Gateway;
+use crate::rescue::Problem;
+use crate::stage::{Asked, Setup};
+use crate::talk::{Outlet, Talk};
+use crate::{interact, legacy, list, response, state};
+
+/// How long a cursor can be used.
+const CURSOR_LIFE: u64 = 3600;
+/// How long clients may keep what we list; changes are told to those who listen.
+const TTL_MS: u64 = 60_000;
+/// The same while servers are missing.
+const DEGRADED_TTL_MS: u64 = 2_000;
+/// Longest instructions, in bytes.
+const MAX_INSTRUCTIONS: usize = 32 * 1024;
+
+/// A request of a known caller.
+pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Asked) -> Reply {
+    let kind = match asked.request.method {
+        Method::ToolsList => ListKind::Tools,
+        Method::PromptsList => ListKind::Prompts,
+        Method::ResourcesList => ListKind::Resources,
+        Method::TemplatesList => ListKind::Templates,
+        Method::Discover => {
+            settle(gateway, &mut asked).await;
+            return done(&asked, Ok(discover(&asked)));
+        }
+        Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
+            return forward(gateway, asked).await;
+        }
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel if asked.era() == Era::Modern => {
+            return forward(gateway, asked).await;
+        }
+        _ => {
+            let problem = Problem::method_not_found(&asked.request.method_name());
+            return done(&asked, Err(problem));
+        }
+    };
+    settle(gateway, &mut asked).await;
+    for server in asked.view.servers.values() {
+        server.touch();
+    }
+    let answer = page(&asked, kind);
+    done(&asked, answer)
+}
+
+/// Waits, once after the start, for servers that are still coming up.
+async fn settle(gateway: &Arc<Gateway>, asked: &mut Asked) {
+    gateway.hub.settle(asked.setup.config.limits.discovery_deadline).await;
+    if let Some(view) = gateway.hub.view(&asked.endpoint, &asked.setup) {
+        asked.view = view;
+    }
+}
+
+fn done(asked: &Asked, answer: Result<Text, Problem>) -> Reply {
+    match answer {
+        Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
+        Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
+    }
+}
+
+/// One page of a merged list: our head and tail around bytes that were written once.
+fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
+    let limits = &asked.setup.config.limits;
+    let pages = list::pages(&asked.view, kind, asked.revision, limits.page_items);
+    let bind = asked.bind();
+    let bound = [bind[0], bind[1], bind[2], asked.request.method.as_str().as_bytes()];
+    let invalid = || Problem::invalid("the cursor is not valid any more; start again without one");
+    let number = match asked.request.param("cursor") {
+        None => 0,
+        Some(raw) => {
+            let token = scan::as_str(raw).ok_or_else(invalid)?;
+            let plain = asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
+            let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
+            if plain.0.parse() != Ok(asked.view.version) {
+                return Err(invalid());
+            }
+            plain.1.parse::<usize>().map_err(|_| invalid())?
+        }
+    };
+    let page = pages.get(number).cloned().ok_or_else(invalid)?;
+    let mut head = Vec::with_capacity(256);
+    write::result_head(&mut head, asked.request.id());
+    let mut object = Object::open(&mut head);
+    if asked.era() == Era::Modern {
+        cache_hints(&mut object, &asked.view);
+    }
+    if number + 1 < pages.len() {
+        let plain = format!("{} {}", asked.view.version, number + 1);
+        let expires = state::now() + CURSOR_LIFE;
+        if let Ok(cursor) = asked.setup.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
+            object.string("nextCursor", &cursor);
+        }
+    }
+    list_meta(&mut object, asked);
+    object.key(kind.member());
+    Ok(Text::Spliced([head.into(), page, Bytes::from_static(b"}}")]))
+}
+
+fn cache_hints(object: &mut Object<'_>, view: &View) {
+    object.raw("resultType", b"\"complete\"");
+    let ttl = if view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS };
+    write::number(object.key("ttlMs"), ttl);
+    object.raw("cacheScope", b"\"private\"");
+}
+
+/// Who we are (modern), and which servers' items are missing.
+fn list_meta(object: &mut Object<'_>, asked: &Asked) {
+    let degraded = &asked.view.degraded;
+    let modern = asked.era() == Era::Modern;
+    if !modern && degraded.is_empty() {
+        return;
+    }
+    let mut inner = Object::open(object.key("_meta"));
+    if modern {
+        inner.raw(meta::SERVER_INFO, &asked.setup.info);
+    }
+    if !degraded.is_empty() {
+        let all: Vec<Value> =
+            degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect();
+        inner.raw(meta::DEGRADED, Value::Array(all).to_string().as_bytes());
+    }
+    inner.close();
+}
+
+fn discover(asked: &Asked) -> Text {
+    let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": versions,
+        "capabilities": Offers::modern(asked.view.offers),
+        "ttlMs": if asked.view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS },
+        "cacheScope": "private",
+        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&asked.setup.info).unwrap_or_default()},
+    });
+    if let Some(text) = instructions(&asked.setup, &asked.view) {
+        result["instructions"] = text.into();
+    }
+    Text::Whole(write::result(asked.request.id(), result.to_string().as_bytes()).into())
+}
+
+/// The servers' instructions under headings, up to a bound.
+pub(crate) fn instructions(setup: &Setup, view: &View) -> Option<String> {
+    let mut all = setup.config.instructions.clone().unwrap_or_default();
+    for (slug, text) in &view.instructions {
+        if all.len() + text.len() > MAX_INSTRUCTIONS {
+            continue;
+        }
+        if !view.namespaced {
+            return Some(if all.is_empty() { text.to_string() } else { format!("{all}\n\n{text}") });
+        }
+        if !all.is_empty() {
+            all.push_str("\n\n");
+        }
+        all.push_str(&format!("# {slug}\n{text}"));
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+/// A request for one server.
+async fn forward(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
+    let permitted = match authorize::authorize(&asked) {
+        Ok(permitted) => permitted,
+        Err(problem) => {
+            audit(&asked, "deny");
+            return done(&asked, Err(problem));
+        }
+    };
+    audit(&asked, "allow");
+    match &asked.session {
+        None if !may_stream(&asked) => {
+            let answer = complete(&asked, permitted, None).await;
+            done(&asked, answer)
+        }
+        None => stream_modern(gateway, asked, permitted).await,
+        Some(_) => run_legacy(gateway, asked, permitted).await,
+    }
+}
+
+fn audit(asked: &Asked, decision: &'static str) {
+    tracing::debug!(
+        target: "audit",
+        decision,
+        issuer = %asked.principal.issuer,
+        subject = %asked.principal.subject,
+        method = asked.request.method.as_str(),
+        name = %asked.request.param_str("name").unwrap_or_default().chars().take(128).collect::<String>(),
+    );
+}
+
+/// Whether the server could have anything to say before the answer.
+fn may_stream(asked: &Asked) -> bool {
+    asked.request.meta(meta::PROGRESS_TOKEN).is_some()
+        || asked.caller.log_level.is_some()
+        || (asked.session.is_some() && asked.caller.interactive)
+}
+
+fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
+    let slug = permitted.server().slug();
+    Arc::new(Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced))
+}
+
+/// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
+async fn stream_modern(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) -> Reply {
+    let (sender, mut receiver) = Talk::channel();
+    let conversation = talk(&asked, &permitted, Outlet::Channel(sender));
+    let mut work: Work = Box::pin(async move {
+        let answer = complete(&asked, permitted, Some(conversation)).await;
+        (asked, answer)
+    });
+    tokio::select! {
+        biased;
+        Some(first) = receiver.recv() => {
+            let open = crate::listen::Open::new(&gateway.streams);
+            let state: Option<Running> = Some((Some(first), receiver, work, open));
+            let events = futures_util::stream::unfold(state, |state| async move {
+                let (first, receiver, work, open) = state?;
+                next_event(first, receiver, work, open).await
+            });
+            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+        }
+        (asked, answer) = &mut work => {
+            // What came with the answer comes before it.
+            let mut early = Vec::new();
+            while let Ok(text) = receiver.try_recv() {
+                early.push(text);
+            }
+            if early.is_empty() {
+                return done(&asked, answer);
+            }
+            early.push(final_text(&asked, answer));
+            let all = early.into_iter().map(|data| Outgoing { data, ..Outgoing::default() });
+            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
+        }
+    }
+}
+
+type Work = BoxFuture<'static, (Asked, Result<Text, Problem>)>;
+type Running = (Option<Bytes>, mpsc::Receiver<Bytes>, Work, crate::listen::Open);
+
+async fn next_event(
+    first: Option<Bytes>,
+    mut receiver: mpsc::Receiver<Bytes>,
+    mut work: Work,
+    open: crate::listen::Open,
+) -> Option<(Outgoing, Option<Running>)> {
+    let event = |data: Bytes| Outgoing { data, ..Outgoing::default() };
+    if let Some(first) = first {
+        return Some((event(first), Some((None, receiver, work, open))));
+    }
+    tokio::select! {
+        biased;
+        Some(data) = receiver.recv() => Some((event(data), Some((None, receiver, work, open)))),
+        (asked, answer) = &mut work => {
+            let last = final_text(&asked, answer);
+            match receiver.try_recv() {
+                // Rare: a message slipped in together with the answer; it goes first.
+                Ok(data) => {
+                    let work: Work = Box::pin(std::future::ready((asked, Ok(Text::Whole(last)))));
+                    Some((event(data), Some((None, receiver, work, open))))
+                }
+                Err(_) => Some((event(last), None)),
+            }
+        }
+    }
+}
+
+fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Bytes {
+    match answer {
+        Ok(text) => text.into_bytes(),
+        Err(problem) => problem.text(Some(asked.request.id())).into(),
+    }
+}
+
+/// A legacy call. It goes on when the client goes away, and can be cancelled by its id.
+async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) -> Reply {
+    let Some(session) = asked.session.clone() else { return done(&asked, Err(Problem::invalid("no session"))) };
+    let running = session.run(asked.request.id_bytes());
+    if !may_stream(&asked) {
+        let work = async move {
+            let answer = tokio::select! {
+                answer = complete(&asked, permitted, None) => answer,
+                () = running.token.cancelled() => Err(cancelled()),
+            };
+            done(&asked, answer)
+        };
+        return Detached(Some(Box::pin(work))).await;
+    }
+    let (log, reader) = legacy::call_log(&session);
+    let (first, mut streams) = mpsc::channel(1);
+    let outlet = Outlet::Log { session: Arc::clone(&session), log: Arc::clone(&log), first };
+    let conversation = talk(&asked, &permitted, outlet);
+    let task = tokio::spawn(async move {
+        let answer = tokio::select! {
+            answer = complete(&asked, permitted, Some(conversation)) => answer,
+            () = running.token.cancelled() => Err(cancelled()),
+        };
+        (asked, answer)
+    });
+    let mut task = Detach(task);
+    tokio::select! {
+        biased;
+        Some(()) = streams.recv() => {
+            let rest = Arc::clone(&log);
+            tokio::spawn(async move {
+                match task.0.await {
+                    Ok((asked, answer)) => rest.finish(Some(final_text(&asked, answer))),
+                    Err(_) => rest.finish(None),
+                }
+            });
+            let priming = legacy::priming(&session, &reader);
+            Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, &session, reader, priming) }
+        }
+        joined = &mut task.0 => {
+            log.finish(None);
+            match joined {
+                Ok((asked, answer)) if streams.try_recv().is_ok() => {
+                    let last = Outgoing { data: final_text(&asked, answer), ..Outgoing::default() };
+                    log.push(last.data);
+                    let priming = legacy::priming(&session, &reader);
+                    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, &session, reader, priming) }
+                }
+                Ok((asked, answer)) => done(&asked, answer),
+                Err(_) => Problem::new(lockgate_protocol::code::INTERNAL, "the call ended without an answer").reply(None, Era::Legacy),
+            }
+        }
+    }
+}
+
+fn cancelled() -> Problem {
+    Problem::new(lockgate_protocol::code::INTERNAL, "the request was cancelled")
+}
+
+/// A task that is left running when it is not waited for any more.
+struct Detach<T>(tokio::task::JoinHandle<T>);
+
+/// A future that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
+/// cancelled its call.
+struct Detached(Option<BoxFuture<'static, Reply>>);
+
+impl Future for Detached {
+    type Output = Reply;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Reply> {
+        let Some(work) = self.0.as_mut() else { return std::task::Poll::Pending };
+        let reply = std::task::ready!(work.as_mut().poll(cx));
+        self.0 = None;
+        std::task::Poll::Ready(reply)
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        if let Some(work) = self.0.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(work);
+        }
+    }
+}
+
+/// Calls the server and writes its answer for the client; for a legacy client, asks what a modern server wants to know.
+async fn complete(asked: &Asked, permitted: Permitted, conversation: Option<Arc<Talk>>) -> Result<Text, Problem> {
+    let began = Instant::now();
+    let mut permitted = permitted;
+    let mut rounds = 0;
+    loop {
+        let server = Arc::clone(permitted.server());
+        let call = Call {
+            method: permitted.method(),
+            target: permitted.target(),
+            request: &asked.request,
+            replaced: permitted.replaced(),
+            caller: &asked.caller,
+            conversation: conversation.clone().map(|c| c as Arc<dyn Conversation>),
+            trace: None,
+            timeout: None,
+        };
+        let answer = server.call(call).await.map_err(|failure| {
+            tracing::info!(server = server.slug(), %failure, ms = began.elapsed().as_millis(), "call failed");
+            Problem::failed(server.slug(), &failure)
+        })?;
+        match (answer.kind, asked.era(), &answer.outcome) {
+            (_, era, Outcome::Error(error)) => {
+                let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
+                return Err(Problem::relayed(*error, &answer.text, permitted.method(), from, era));
+            }
+            (AnswerKind::InputRequired, Era::Legacy, _) => {
+                rounds += 1;
+                if rounds > asked.setup.config.limits.question_rounds {
+                    let words = format!("server {} asked too many rounds of questions", server.slug());
+                    return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
+                }
+                permitted = interact::round(&permitted, &answer, conversation.as_deref()).await?;
+            }
+            (AnswerKind::Task, Era::Legacy, _) => {
+                let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
+                return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
+            }
+            _ => return response::write(asked, &permitted, &answer),
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The gateway as clients meet it: every exchange comes in here and is taken through the steps in order. The steps
+//! themselves are in the modules that this one calls.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_authn::{Authenticator, Principal};
+use lockgate_policy::{Policy, Rates};
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern::{SESSION_HEADER, VERSION_HEADER};
+use lockgate_protocol::name::{Naming, Separator};
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::sealed::{BadSecret, Sealer};
+use lockgate_upstream::{Events, Upstream};
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::Catalog;
+use crate::face::{Inbound, Reply, Verb};
+use crate::hub::{self, Hub};
+use crate::rescue::Problem;
+use crate::session::{Session, Sessions};
+use crate::stage::Setup;
+use crate::{Config, legacy, modern};
+
+/// See the module.
+pub struct Gateway {
+    setup: ArcSwap<Setup>,
+    pub(crate) hub: Hub,
+    pub(crate) sessions: Sessions,
+    /// The gateway is going away: streams end, nothing new is begun.
+    pub(crate) stopping: CancellationToken,
+    /// Streams open now.
+    pub(crate) streams: Arc<AtomicUsize>,
+}
+
+/// What the configuration decides about the request path.
+pub struct Rules {
+    pub config: Config,
+    pub authn: lockgate_authn::Config,
+    pub policy: lockgate_policy::Config,
+}
+
+/// A configuration that the request path cannot work with.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("policy: {0}")]
+    Policy(#[from] lockgate_policy::BadGlob),
+    #[error("secret: {0}")]
+    Secret(#[from] BadSecret),
+    #[error("names.separator: {0:?} is not one of __ _ - . /")]
+    Separator(String),
+}
+
+impl Setup {
+    fn new(rules: Rules, old: Option<&Self>) -> Result<Self, Unusable> {
+        let Rules { config, authn, policy } = rules;
+        let separator: Separator =
+            config.names.separator.parse().map_err(|_| Unusable::Separator(config.names.separator.clone()))?;
+        let sealer = match (&config.secret, old) {
+            (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
+            // Without a secret of their own, tokens live as long as the process, through reloads.
+            (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
+            (None, _) => Arc::new(Sealer::random()?),
+        };
+        let mut info = serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
+        if let Some(title) = &config.title {
+            info["title"] = title.as_str().into();
+        }
+        Ok(Self {
+            authenticator: Authenticator::new(&authn),
+            rates: Rates::new(&policy),
+            policy: Policy::compile(&policy)?,
+            naming: Naming { separator, max_length: config.names.max_length },
+            sealer,
+            info: info.to_string().into_bytes().into(),
+            config,
+        })
+    }
+}
+
+impl Gateway {
+    /// Makes a gateway without servers, and starts to follow those that it will get.
+    ///
+    /// # Errors
+    /// [`Unusable`].
+    pub fn start(rules: Rules) -> Result<Arc<Self>, Unusable> {
+        let setup = Setup::new(rules, None)?;
+        let gateway = Arc::new(Self {
+            hub: Hub::new(setup.naming),
+            setup: ArcSwap::from_pointee(setup),
+            sessions: Sessions::new(),
+            stopping: CancellationToken::new(),
+            streams: Arc::default(),
+        });
+        tokio::spawn(hub::follow(Arc::clone(&gateway)));
+        tokio::spawn(sweep(Arc::clone(&gateway)));
+        Ok(gateway)
+    }
+
+    /// Takes over other rules. Sessions and servers stay as they are.
+    ///
+    /// # Errors
+    /// [`Unusable`]; the old rules stay in force then.
+    pub fn set_rules(&self, rules: Rules) -> Result<(), Unusable> {
+        let new = Setup::new(rules, Some(&self.setup.load()))?;
+        self.setup.store(Arc::new(new));
+        self.hub.refresh();
+        Ok(())
+    }
+
+    /// Replaces the set of servers; those that are in both stay connected.
+    pub fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
+        self.hub.set_servers(servers);
+    }
+
+    /// The servers, by slug.
+    #[must_use]
+    pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        self.hub.servers()
+    }
+
+    /// Where servers send their events.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        self.hub.events.clone()
+    }
+
+    /// Waits until every server is connected or has failed, at most for the discovery deadline.
+    pub async fn settle(&self) {
+        let deadline = self.setup.load().config.limits.discovery_deadline;
+        self.hub.settle(deadline).await;
+    }
+
+    /// Legacy sessions alive now.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Event streams open now.
+    #[must_use]
+    pub fn stream_count(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
+    }
+
+    /// Ends all streams properly and takes no new ones.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    pub(crate) fn setup(&self) -> Arc<Setup> {
+        self.setup.load_full()
+    }
+
+    /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
+    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
+        let setup = self.setup();
+        let principal = match setup.authenticator.authenticate(&inbound.credentials) {
+            Ok(principal) => principal,
+            Err(unknown) => {
+                tracing::info!(target: "audit", decision = "deny", reason = %unknown, "caller not authenticated");
+                return Problem::unauthenticated(unknown).reply(None, Era::Legacy);
+            }
+        };
+        match inbound.verb {
+            Verb::Get => legacy::get(self, &setup, &principal, &inbound),
+            Verb::Delete => legacy::delete(self, &principal, &inbound),
+            Verb::Post(ref body) => {
+                let body = body.clone();
+                self.post(setup, principal, inbound, body).await
+            }
+        }
+    }
+
+    async fn post(self: &Arc<Self>, setup: Arc<Setup>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
+        let depth = setup.config.limits.depth;
+        let message = match jsonrpc::parse(body.clone(), depth, From::Client) {
+            Ok(message) => message,
+            Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
+                return legacy::batch(self, &setup, &principal, &inbound, &body).await;
+            }
+            Err(refusal) => return refuse(&refusal, &body),
+        };
+        self.message(setup, principal, &inbound, message).await
+    }
+
+    /// Picks the era of a message (protocol: versioning) and hands it to that era's steps.
+    pub(crate) async fn message(
+        self: &Arc<Self>,
+        setup: Arc<Setup>,
+        principal: Principal,
+        inbound: &Inbound,
+        message: Message,
+    ) -> Reply {
+        let session_id = header(&inbound.headers, SESSION_HEADER);
+        match message {
+            Message::Response(response) => match self.session(session_id, &principal, inbound) {
+                Some(session) => {
+                    session.answer(&response);
+                    accepted()
+                }
+                None => no_session(session_id, None),
+            },
+            Message::Request(request) | Message::Notification(request) => match choose(&request, &inbound.headers) {
+                Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
+                Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
+                Chosen::Legacy => match self.session(session_id, &principal, inbound) {
+                    Some(session) => legacy::receive(self, setup, session, inbound, request).await,
+                    None => no_session(session_id, Some(request.id()).filter(|id| !id.is_empty())),
+                },
+            },
+        }
+    }
+
+    pub(crate) fn session(&self, id: Option<&str>, principal: &Principal, inbound: &Inbound) -> Option<Arc<Session>> {
+        self.sessions.find(id?, principal, &inbound.endpoint)
+    }
+
+    /// Ends a session and gives back what it held.
+    pub(crate) fn end_session(&self, session: &Session) {
+        self.sessions.close(session);
+        let held = session.take_subscriptions();
+        for server in self.hub.servers() {
+            server.forget_session(lockgate_upstream::ClientSession::key(session));
+            for (_, uri) in held.iter().filter(|(slug, _)| slug == server.slug()) {
+                let (server, uri) = (Arc::clone(&server), uri.clone());
+                tokio::spawn(async move { server.unsubscribe(&uri).await });
+            }
+        }
+    }
+
+    /// Tells sessions of lists that look different to them now.
+    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, setup: &Setup) {
+        let mut known = std::collections::HashMap::new();
+        for session in self.sessions.all() {
+            let changes = known.entry(session.endpoint.clone()).or_insert_with(|| {
+                let before = before.view(&session.endpoint, &setup.policy, setup.naming);
+                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup).as_deref())
+            });
+            for kind in changes.iter() {
+                session.list_changed(*kind);
+            }
+        }
+    }
+
+    /// Tells sessions of a resource that they subscribed to.
+    pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
+        for session in self.sessions.all() {
+            if session.subscribed(slug, uri) {
+                legacy::tell_updated(&session, slug, uri);
+            }
+        }
+    }
+}
+
+/// Ends idle sessions, now and then.
+async fn sweep(gateway: Arc<Gateway>) {
+    loop {
+        let idle = gateway.setup.load().config.limits.session_idle;
+        let pause = (idle / 10).clamp(Duration::from_millis(100), Duration::from_secs(30));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = gateway.stopping.cancelled() => return,
+        }
+        for session in gateway.sessions.expire(idle) {
+            gateway.end_session(&session);
+        }
+    }
+}
+
+enum Chosen {
+    Modern,
+    Initialize,
+    Legacy,
+}
+
+/// The modern envelope outranks the method; a legacy version in the header of a session outranks the envelope.
+fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
+    let version = header(headers, VERSION_HEADER).filter(|v| !v.is_empty());
+    let legacy_version = version.and_then(Revision::parse).is_some_and(|r| r.era() == Era::Legacy);
+    if legacy_version && headers.contains_key(SESSION_HEADER) {
+        return Chosen::Legacy;
+    }
+    if request.meta(meta::PROTOCOL_VERSION).is_some() || version.is_some() && !legacy_version {
+        return Chosen::Modern;
+    }
+    if request.method == Method::Initialize { Chosen::Initialize } else { Chosen::Legacy }
+}
+
+/// A header as text.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim)
+}
+
+/// A number for a caller, for limits.
+pub(crate) fn caller_key(principal: &Principal) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    principal.hash(&mut hasher);
+    hasher.finish()
+}
+
+pub(crate) fn accepted() -> Reply {
+    Reply::Empty { status: StatusCode::ACCEPTED, headers: HeaderMap::new() }
+}
+
+/// The session that a message names is not there, or it names none.
+pub(crate) fn no_session(named: Option<&str>, id: Option<&[u8]>) -> Reply {
+    let problem = match named {
+        Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again").status(StatusCode::NOT_FOUND),
+        None => {
+            let words = "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
+            Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
+        }
+    };
+    problem.reply(id, Era::Legacy)
+}
+
+/// A text that is not a message we take.
+pub(crate) fn refuse(refusal: &Refusal, body: &[u8]) -> Reply {
+    let (code, id) = match refusal {
+        Refusal::Parse(_) => (code::PARSE, None),
+        Refusal::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
+    };
+    let problem = Problem::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
+    problem.reply(id.map(|span| span.of(body)), Era::Legacy)
+}
+
+/// The header that names a legacy session.
+pub(crate) fn session_header(id: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(SESSION_HEADER, value);
+    }
+    headers
+}

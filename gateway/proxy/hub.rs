@@ -1,0 +1,167 @@
+//! The servers of the gateway and the catalog that is merged from them. One task rebuilds it when a server changes and
+//! tells sessions and listeners, each only of what it can see.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_upstream::{Event, Events, ListKind, State, Upstream};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, broadcast};
+
+use crate::catalog::{Catalog, Servers, View};
+use crate::face::Endpoint;
+use crate::gateway::Gateway;
+use crate::stage::Setup;
+
+/// Changes within this time are merged once.
+const SETTLE: Duration = Duration::from_millis(30);
+/// Events that wait for a slow reader before the oldest are lost.
+const BACKLOG: usize = 1024;
+
+/// See the module.
+pub(crate) struct Hub {
+    servers: Mutex<Servers>,
+    catalog: ArcSwap<Catalog>,
+    views: moka::sync::Cache<(u64, Endpoint), Option<Arc<View>>>,
+    pub(crate) events: Events,
+    /// What listeners hear: a new catalog, or a resource that changed.
+    pub(crate) news: broadcast::Sender<News>,
+    settled: AtomicBool,
+    settling: Notify,
+    wake: Notify,
+}
+
+/// What listeners hear.
+#[derive(Clone, Debug)]
+pub(crate) enum News {
+    /// There is another catalog.
+    Catalog,
+    /// A resource of a server, by its own URI, has changed.
+    Updated { slug: Arc<str>, uri: Arc<str> },
+}
+
+impl Hub {
+    pub(crate) fn new(naming: Naming) -> Self {
+        Self {
+            servers: Mutex::default(),
+            catalog: ArcSwap::from_pointee(Catalog::merge(0, Servers::new(), naming)),
+            views: moka::sync::Cache::builder().max_capacity(4096).build(),
+            events: broadcast::channel(BACKLOG).0,
+            news: broadcast::channel(BACKLOG).0,
+            settled: AtomicBool::new(false),
+            settling: Notify::new(),
+            wake: Notify::new(),
+        }
+    }
+
+    /// Replaces the set of servers.
+    pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
+        let named = servers.into_iter().filter_map(|server| Some((Slug::new(server.slug()).ok()?, server)));
+        *self.servers.lock() = named.collect();
+        self.settled.store(false, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        self.servers.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// What may be seen at an endpoint now; `None` when there is no such endpoint.
+    pub(crate) fn view(&self, endpoint: &Endpoint, setup: &Setup) -> Option<Arc<View>> {
+        let version = self.catalog.load().version;
+        if let Some(known) = self.views.get(&(version, endpoint.clone())) {
+            return known;
+        }
+        let catalog = self.catalog.load_full();
+        let view = catalog.view(endpoint, &setup.policy, setup.naming).map(Arc::new);
+        if view.is_some() {
+            // Names of endpoints that do not exist are not remembered: anybody can make them up.
+            self.views.insert((catalog.version, endpoint.clone()), view.clone());
+        }
+        view
+    }
+
+    /// Waits until every server is connected or has failed, or the deadline has passed. Costs nothing afterwards.
+    pub(crate) async fn settle(&self, deadline: Duration) {
+        if self.settled.load(Ordering::Acquire) {
+            return;
+        }
+        let wait = async {
+            loop {
+                let settling = self.settling.notified();
+                if self.settled.load(Ordering::Acquire) {
+                    return;
+                }
+                settling.await;
+            }
+        };
+        if tokio::time::timeout(deadline, wait).await.is_err() {
+            // Slow servers are waited for once, by whoever comes first.
+            self.settled.store(true, Ordering::Release);
+        }
+    }
+
+    /// Merges again. Gives the old and the new catalog's versions when something changed.
+    fn rebuild(&self, setup: &Setup) {
+        let servers = self.servers.lock().clone();
+        let pending = servers.values().any(|s| s.status().state == State::Pending);
+        let version = self.catalog.load().version + 1;
+        self.catalog.store(Arc::new(Catalog::merge(version, servers, setup.naming)));
+        let _ = self.news.send(News::Catalog);
+        if !pending {
+            self.settled.store(true, Ordering::Release);
+            self.settling.notify_waiters();
+        }
+    }
+
+    /// Something outside the servers changed what is visible (policy, names).
+    pub(crate) fn refresh(&self) {
+        self.wake.notify_one();
+    }
+}
+
+/// Follows the servers until the gateway is gone.
+pub(crate) async fn follow(gateway: Arc<Gateway>) {
+    let hub = &gateway.hub;
+    let mut events = hub.events.subscribe();
+    loop {
+        let changed = tokio::select! {
+            event = events.recv() => match event {
+                Ok(Event::Changed { .. }) => true,
+                Ok(Event::Updated { slug, uri, .. }) => {
+                    gateway.tell_updated(&slug, &uri);
+                    let _ = hub.news.send(News::Updated { slug, uri: uri.into() });
+                    false
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => true,
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = hub.wake.notified() => true,
+            () = gateway.stopping.cancelled() => return,
+        };
+        if changed {
+            tokio::time::sleep(SETTLE).await;
+            let setup = gateway.setup();
+            let before = hub.catalog();
+            hub.rebuild(&setup);
+            gateway.tell_sessions(&before, &setup);
+        }
+    }
+}
+
+/// The lists that look different in two views of one endpoint.
+pub(crate) fn changes(before: Option<&View>, after: Option<&View>) -> Vec<ListKind> {
+    let differs = |kind: &ListKind| match (before, after) {
+        (Some(before), Some(after)) => !before.same_list(after, *kind),
+        (None, None) => false,
+        _ => true,
+    };
+    ListKind::ALL.into_iter().filter(differs).collect()
+}

@@ -1,0 +1,47 @@
+//! Questions of a modern server to a legacy client: the gateway asks them one after the other and calls again with
+//! the answers. Modern clients get the questions themselves.
+
+use lockgate_protocol::code;
+use lockgate_protocol::method::Method;
+use lockgate_upstream::{Answer, Conversation, Unasked};
+use serde_json::{Map, Value, json};
+
+use crate::authorize::Permitted;
+use crate::rescue::Problem;
+use crate::talk::Talk;
+
+/// Most questions of one round.
+const MAX_QUESTIONS: usize = 32;
+
+/// Asks what the server wants to know; gives leave for the next round.
+pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&Talk>) -> Result<Permitted, Problem> {
+    let slug = permitted.server().slug();
+    let problem = |words: &str| Problem::new(code::INTERNAL, format!("server {slug} {words}"));
+    let state = answer.member("requestState").map(<[u8]>::to_vec);
+    let questions = answer.member("inputRequests").map(serde_json::from_slice::<Map<String, Value>>);
+    let questions = match questions {
+        None => {
+            // Nothing to ask: the server wants to be called again later.
+            tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+            return Ok(permitted.next_round(None, state));
+        }
+        Some(Ok(questions)) if questions.len() <= MAX_QUESTIONS => questions,
+        Some(_) => return Err(problem("asked questions that are not understood")),
+    };
+    let talk = talk.ok_or_else(|| problem("has a question, and this client cannot be asked"))?;
+    let mut answers = Map::new();
+    for (key, question) in questions {
+        let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
+        let params = question.get("params").cloned().unwrap_or_else(|| json!({}));
+        let answer = match talk.ask(method, params.to_string().into()).await {
+            Ok(result) => serde_json::from_slice(&result).unwrap_or_default(),
+            Err(Unasked::Undeclared) => return Err(problem("has a question that this client did not declare that it can answer")),
+            // Only an elicitation has a result that means no answer.
+            Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
+            Err(unasked) => return Err(problem(&format!("has a question, but {unasked}"))),
+        };
+        answers.insert(key, answer);
+    }
+    let answers = Value::Object(answers).to_string().into_bytes();
+    Ok(permitted.next_round(Some(answers), state))
+}

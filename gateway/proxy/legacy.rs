@@ -1,0 +1,317 @@
+//! The legacy era towards clients: `initialize`, sessions, streams and batches. Pages: basic/lifecycle.mdx,
+//! basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for batches.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use lockgate_authn::Principal;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern::{SESSION_HEADER, VERSION_HEADER};
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::uri;
+use lockgate_protocol::write;
+use lockgate_upstream::LogLevel;
+use serde_json::{Value, json};
+
+use crate::dispatch;
+use crate::face::{Endpoint, Events, Inbound, Outgoing, Reply, Text};
+use crate::gateway::{Gateway, accepted, caller_key, header, no_session, refuse, session_header};
+use crate::rescue::Problem;
+use crate::session::{Log, Reader, Session, Subscribed, parse_event_id};
+use crate::stage::{Asked, Setup};
+
+/// Messages of one batch.
+const MAX_BATCH: usize = 64;
+/// How long a client waits before it resumes a stream, in milliseconds.
+const RETRY_MS: u64 = 1000;
+
+/// Opens a session.
+pub(crate) fn initialize(
+    gateway: &Arc<Gateway>,
+    setup: &Arc<Setup>,
+    principal: Principal,
+    inbound: &Inbound,
+    request: &Request,
+) -> Reply {
+    let id = request.id();
+    if id.is_empty() {
+        return Problem::new(code::INVALID_REQUEST, "`initialize` needs an id").status(StatusCode::BAD_REQUEST).reply(None, Era::Legacy);
+    }
+    let Some(view) = gateway.hub.view(&inbound.endpoint, setup) else { return no_endpoint(Some(id)) };
+    let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
+    let declared = request.param("capabilities").filter(|c| c.starts_with(b"{")).unwrap_or(b"{}");
+    let limits = &setup.config.limits;
+    let Some(session) = gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) else {
+        let mut problem = Problem::new(code::OVERLOADED, "too many sessions (limits.sessions); try again later");
+        problem.retry_after = Some(std::time::Duration::from_secs(5));
+        return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(Some(id), Era::Legacy);
+    };
+    let mut capabilities = Offers::legacy_superset();
+    if revision < Revision::V2025_03_26 {
+        capabilities.as_object_mut().map(|all| all.remove("completions"));
+    }
+    let info: Value = serde_json::from_slice(&setup.info).unwrap_or_default();
+    let mut result = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "serverInfo": info});
+    if let Some(text) = dispatch::instructions(setup, &view) {
+        result["instructions"] = text.into();
+    }
+    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
+    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+}
+
+/// No server has this endpoint, or policy hides it.
+pub(crate) fn no_endpoint(id: Option<&[u8]>) -> Reply {
+    Problem::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND).reply(id, Era::Legacy)
+}
+
+/// A request or notification within a session.
+pub(crate) async fn receive(
+    gateway: &Arc<Gateway>,
+    setup: Arc<Setup>,
+    session: Arc<Session>,
+    inbound: &Inbound,
+    request: Request,
+) -> Reply {
+    if let Some(problem) = wrong_version(&inbound.headers) {
+        return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
+    }
+    if request.id().is_empty() {
+        notification(&session, &request);
+        return accepted();
+    }
+    let id = request.id_bytes();
+    let reply = |result: Result<Vec<u8>, Problem>| match result {
+        Ok(result) => {
+            let body = Text::Whole(write::result(&id, &result).into());
+            Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body }
+        }
+        Err(problem) => problem.reply(Some(&id), Era::Legacy),
+    };
+    let ok = || Ok(b"{}".to_vec());
+    match request.method {
+        Method::Ping => reply(ok()),
+        Method::SetLevel => reply(set_level(&session, &request).and_then(|()| ok())),
+        Method::Initialize => reply(Err(Problem::new(code::INVALID_REQUEST, "the session is initialized already"))),
+        method if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") => {
+            reply(Err(Problem::method_not_found(&request.method_name())))
+        }
+        method => {
+            let Some(view) = gateway.hub.view(&session.endpoint, &setup) else { return no_endpoint(Some(&id)) };
+            let asked = Asked {
+                view,
+                endpoint: session.endpoint.clone(),
+                principal: session.principal.clone(),
+                caller_key: caller_key(&session.principal),
+                revision: session.revision,
+                caller: session.caller(),
+                session: Some(session),
+                request,
+                setup,
+            };
+            match method {
+                Method::Subscribe => reply(subscribe(&asked).await.and_then(|()| ok())),
+                Method::Unsubscribe => reply(unsubscribe(gateway, &asked).and_then(|()| ok())),
+                _ => dispatch::request(gateway, asked).await,
+            }
+        }
+    }
+}
+
+/// A version that we do not know, on a session that has negotiated one.
+fn wrong_version(headers: &HeaderMap) -> Option<Problem> {
+    let version = header(headers, VERSION_HEADER)?;
+    let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
+    let words = format!("unsupported protocol version in a session: {}", version.chars().take(64).collect::<String>());
+    (!known).then(|| Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
+}
+
+fn notification(session: &Session, note: &Request) {
+    if note.method == Method::Cancelled
+        && let Some(id) = note.param("requestId")
+    {
+        session.cancel(id);
+    }
+}
+
+fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
+    let level = request.param_str("level").and_then(|l| LogLevel::parse(&l));
+    session.set_level(level.ok_or_else(|| Problem::invalid("`params.level` is not a log level"))?);
+    Ok(())
+}
+
+async fn subscribe(asked: &Asked) -> Result<(), Problem> {
+    let permitted = crate::authorize::authorize(asked)?;
+    let Some(session) = &asked.session else { return Ok(()) };
+    let exposed = asked.request.param_str("uri").unwrap_or_default();
+    let server = permitted.server();
+    match session.subscribe(&exposed, server.slug(), permitted.target(), asked.setup.config.limits.subscriptions) {
+        Subscribed::Already => Ok(()),
+        Subscribed::TooMany => Err(Problem::invalid("too many subscriptions (limits.subscriptions)")),
+        Subscribed::New => {
+            let result = server.subscribe(permitted.target()).await;
+            result.map_err(|failure| {
+                session.unsubscribe(&exposed);
+                Problem::failed(server.slug(), &failure)
+            })
+        }
+    }
+}
+
+fn unsubscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+    let uri = asked.request.param_str("uri").ok_or_else(|| Problem::invalid("`params.uri` must be a string"))?;
+    let Some((slug, own)) = asked.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else { return Ok(()) };
+    if let Some(server) = gateway.hub.servers().into_iter().find(|s| s.slug() == slug) {
+        tokio::spawn(async move { server.unsubscribe(&own).await });
+    }
+    Ok(())
+}
+
+/// A resource that the session subscribed to has changed.
+pub(crate) fn tell_updated(session: &Session, slug: &str, own: &str) {
+    let shown = match session.endpoint {
+        Endpoint::All => uri::expose(slug, own),
+        Endpoint::Server(_) => own.into(),
+    };
+    if let Some(log) = session.log(0) {
+        let params = json!({"uri": shown}).to_string();
+        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
+    }
+}
+
+/// The stream for messages outside calls, or a stream of a call that is resumed.
+pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Principal, inbound: &Inbound) -> Reply {
+    let named = header(&inbound.headers, SESSION_HEADER);
+    if named.is_none() {
+        let problem = Problem::new(code::INVALID_REQUEST, "GET needs a session: send `initialize` by POST first");
+        return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
+    }
+    let Some(session) = gateway.session(named, principal, inbound) else { return no_session(named, None) };
+    if let Some(problem) = wrong_version(&inbound.headers) {
+        return problem.reply(None, Era::Legacy);
+    }
+    if gateway.streams.load(Ordering::Relaxed) >= setup.config.limits.streams_per_principal.saturating_mul(64) {
+        let problem = Problem::new(code::OVERLOADED, "too many open streams; try again later");
+        return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(None, Era::Legacy);
+    }
+    let resumed = header(&inbound.headers, "last-event-id").and_then(parse_event_id);
+    let (log, after) = match resumed {
+        Some((number, after)) => (session.log(number), after),
+        None => (session.listen(), u64::MAX),
+    };
+    let Some(log) = log else { return no_session(named, None) };
+    // A new stream outside calls starts with what has not been read by an earlier one.
+    let reader = log.read(if after == u64::MAX { log.delivered() } else { after });
+    Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None) }
+}
+
+/// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
+pub(crate) fn events(gateway: &Arc<Gateway>, session: &Arc<Session>, reader: Reader, first: Option<Outgoing>) -> Events {
+    let open = crate::listen::Open::new(&gateway.streams);
+    let (over, stopping) = (session.over.clone(), gateway.stopping.clone());
+    let state = (reader, first, open, over, stopping);
+    Box::pin(futures_util::stream::unfold(state, |(mut reader, first, open, over, stopping)| async move {
+        let event = match first {
+            Some(first) => Some(first),
+            None => tokio::select! {
+                biased;
+                event = reader.next() => event,
+                () = over.cancelled() => None,
+                () = stopping.cancelled() => None,
+            },
+        };
+        event.map(|event| (event, (reader, None, open, over, stopping)))
+    }))
+}
+
+/// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
+pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
+    (session.revision >= Revision::V2025_11_25)
+        .then(|| Outgoing { id: Some(reader.event_id(0)), data: Bytes::new(), retry: Some(RETRY_MS) })
+}
+
+/// Ends a session.
+pub(crate) fn delete(gateway: &Arc<Gateway>, principal: &Principal, inbound: &Inbound) -> Reply {
+    let named = header(&inbound.headers, SESSION_HEADER);
+    if named.is_none() {
+        let problem = Problem::new(code::INVALID_REQUEST, "DELETE needs a session");
+        return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
+    }
+    let Some(session) = gateway.session(named, principal, inbound) else { return no_session(named, None) };
+    gateway.end_session(&session);
+    Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
+}
+
+/// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and authorized by itself.
+pub(crate) async fn batch(
+    gateway: &Arc<Gateway>,
+    setup: &Arc<Setup>,
+    principal: &Principal,
+    inbound: &Inbound,
+    body: &Bytes,
+) -> Reply {
+    let not_here = |words: &'static str| {
+        Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST).reply(None, Era::Legacy)
+    };
+    let session = gateway.session(header(&inbound.headers, SESSION_HEADER), principal, inbound);
+    let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
+        return not_here("a batch is only taken in a session of protocol version 2025-03-26");
+    };
+    let depth = setup.config.limits.depth;
+    let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else { return not_here("the batch is not valid, or longer than 64 messages") };
+    if texts.is_empty() {
+        return not_here("the batch is empty");
+    }
+    let one = |text: Bytes| {
+        let (setup, session) = (Arc::clone(setup), Arc::clone(&session));
+        async move {
+            match jsonrpc::parse(text.clone(), depth, From::Client) {
+                Ok(Message::Response(response)) => {
+                    session.answer(&response);
+                    accepted()
+                }
+                Ok(Message::Request(r) | Message::Notification(r)) => receive(gateway, setup, session, inbound, r).await,
+                Err(refusal) => refuse(&refusal, &text),
+            }
+        }
+    };
+    let replies = futures_util::future::join_all(texts.into_iter().map(one)).await;
+    let mut out = vec![b'['];
+    for reply in replies {
+        for text in texts_of(reply).await {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&text);
+        }
+    }
+    if out.len() == 1 {
+        return accepted();
+    }
+    out.push(b']');
+    Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(out.into()) }
+}
+
+/// The messages of one answer of a batch; what streams is collected.
+async fn texts_of(reply: Reply) -> Vec<Bytes> {
+    use futures_util::StreamExt;
+    match reply {
+        Reply::Empty { .. } => Vec::new(),
+        Reply::Message { body, .. } => vec![body.into_bytes()],
+        Reply::Stream { events, .. } => {
+            let all: Vec<Outgoing> = events.take(4096).collect().await;
+            all.into_iter().map(|e| e.data).filter(|d| !d.is_empty()).collect()
+        }
+    }
+}
+
+/// The log of one call and a reader at its start.
+pub(crate) fn call_log(session: &Session) -> (Arc<Log>, Reader) {
+    let log = session.new_log();
+    let reader = log.read(0);
+    (log, reader)
+}

@@ -1,0 +1,44 @@
+//! Merged lists: each page is written once for each view and revision, and copied into answers as it is.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use lockgate_protocol::list::{self, Shown};
+use lockgate_protocol::revision::Revision;
+use lockgate_upstream::ListKind;
+
+use crate::catalog::{View, index};
+
+/// The pages of a view's lists, written when they are first asked for.
+#[derive(Default)]
+pub(crate) struct Rendered([[OnceLock<Arc<[Bytes]>>; 5]; 4]);
+
+/// The pages of one list for clients of one revision: each the JSON text of an array.
+pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<[Bytes]> {
+    let cell = &view.rendered.0[index(kind)][revision.index()];
+    Arc::clone(cell.get_or_init(|| render(view, kind, revision, page_items)))
+}
+
+fn render(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<[Bytes]> {
+    let entries = &view.items[index(kind)];
+    if entries.is_empty() {
+        return Arc::new([Bytes::from_static(b"[]")]);
+    }
+    let page = |entries: &[Arc<crate::catalog::Entry>]| {
+        let mut out = vec![b'['];
+        for entry in entries {
+            let slug = view.namespaced.then_some(entry.slug.as_str());
+            let before = out.len();
+            if before > 1 {
+                out.push(b',');
+            }
+            let shown = Shown { key: (kind.key(), view.shown(entry)), slug, revision };
+            if list::show(&mut out, &entry.item.text, &shown).is_err() {
+                out.truncate(before); // the item was scanned when it came in, so this does not happen
+            }
+        }
+        out.push(b']');
+        Bytes::from(out)
+    };
+    entries.chunks(page_items.max(1)).map(page).collect()
+}

@@ -1,0 +1,253 @@
+//! `subscriptions/listen`: one stream that first says what was granted, then tells of changes that this caller can
+//! see, each tagged with the listen's own id. Page: basic/patterns/subscriptions.mdx (2026-07-28).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use lockgate_protocol::code;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::uri;
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::{ListKind, Upstream};
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::View;
+use crate::face::{Endpoint, Outgoing, Reply};
+use crate::gateway::Gateway;
+use crate::hub::{self, News};
+use crate::rescue::Problem;
+use crate::stage::Asked;
+
+/// Counts an open stream.
+pub(crate) struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a listen asked for and was granted.
+struct Listener {
+    gateway: Arc<Gateway>,
+    endpoint: Endpoint,
+    /// The listen's id as JSON text.
+    id: Bytes,
+    lists: [bool; 3],
+    /// (server, own URI, the URI that the client knows).
+    resources: Vec<(Arc<dyn Upstream>, String, String)>,
+    wanted: Vec<(Arc<dyn Upstream>, String, String)>,
+    view: Arc<View>,
+    news: broadcast::Receiver<News>,
+    ready: VecDeque<Bytes>,
+    stage: Stage,
+    stopping: CancellationToken,
+    info: Arc<[u8]>,
+    _open: Open,
+}
+
+#[derive(PartialEq)]
+enum Stage {
+    Granting,
+    Telling,
+    Over,
+}
+
+/// Opens the stream.
+pub(crate) fn open(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
+    match listener(gateway, &asked) {
+        Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
+        Ok(listener) => {
+            let events = futures_util::stream::unfold(listener, |mut listener| async move {
+                let data = listener.next().await?;
+                Some((Outgoing { data, ..Outgoing::default() }, listener))
+            });
+            Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
+        }
+    }
+}
+
+fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> {
+    let limits = &asked.setup.config.limits;
+    let bad = || Problem::invalid("`params.notifications` must be an object");
+    let filter: Map<String, Value> =
+        asked.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
+    let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
+    if filter.contains_key("taskIds") || asked.request.param("taskIds").is_some() {
+        crate::authorize::needs_tasks(asked)?;
+    }
+    if gateway.streams.load(Ordering::Relaxed) >= limits.streams_per_principal.saturating_mul(64) {
+        return Err(Problem::new(code::OVERLOADED, "too many open streams; try again later"));
+    }
+    let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if uris.len() > limits.subscriptions {
+        return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
+    }
+    let mut wanted = Vec::new();
+    for shown in uris.iter().filter_map(Value::as_str) {
+        // What cannot be seen is left out of the acknowledgement, like what does not exist.
+        if let Some((server, own)) = asked.view.resource(shown, &asked.setup.policy) {
+            wanted.push((server, own, shown.to_owned()));
+        }
+    }
+    let offers = &asked.view.offers;
+    Ok(Listener {
+        gateway: Arc::clone(gateway),
+        endpoint: asked.endpoint.clone(),
+        id: asked.request.id_bytes(),
+        lists: [
+            flag("toolsListChanged") && offers.tools,
+            flag("promptsListChanged") && offers.prompts,
+            flag("resourcesListChanged") && offers.resources,
+        ],
+        resources: Vec::new(),
+        wanted,
+        view: Arc::clone(&asked.view),
+        news: gateway.hub.news.subscribe(),
+        ready: VecDeque::new(),
+        stage: Stage::Granting,
+        stopping: gateway.stopping.clone(),
+        info: Arc::clone(&asked.setup.info),
+        _open: Open::new(&gateway.streams),
+    })
+}
+
+impl Listener {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(text) = self.ready.pop_front() {
+                return Some(text);
+            }
+            match self.stage {
+                Stage::Over => return None,
+                Stage::Granting => self.grant().await,
+                Stage::Telling => {
+                    let news = tokio::select! {
+                        news = self.news.recv() => news,
+                        () = self.stopping.cancelled() => {
+                            self.finish();
+                            continue;
+                        }
+                    };
+                    match news {
+                        Ok(News::Catalog) => self.compare(),
+                        Ok(News::Updated { slug, uri }) => self.updated(&slug, &uri),
+                        Err(broadcast::error::RecvError::Lagged(_)) => self.missed(),
+                        Err(broadcast::error::RecvError::Closed) => self.finish(),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Subscribes at the servers, then says what was granted.
+    async fn grant(&mut self) {
+        let wanted = std::mem::take(&mut self.wanted);
+        let asking = wanted.into_iter().map(|(server, own, shown)| async move {
+            let granted = server.subscribe(&own).await.is_ok();
+            granted.then_some((server, own, shown))
+        });
+        self.resources = futures_util::future::join_all(asking).await.into_iter().flatten().collect();
+        let mut filter = Map::new();
+        for (on, name) in self.lists.iter().zip(["toolsListChanged", "promptsListChanged", "resourcesListChanged"]) {
+            if *on {
+                filter.insert(name.into(), true.into());
+            }
+        }
+        if !self.resources.is_empty() {
+            filter.insert("resourceSubscriptions".into(), self.resources.iter().map(|(.., s)| s.as_str()).collect());
+        }
+        let filter = Value::Object(filter).to_string();
+        self.tell(Method::Acknowledged, |params| params.raw("notifications", filter.as_bytes()));
+        self.stage = Stage::Telling;
+    }
+
+    /// Tells of lists that look different now to this caller.
+    fn compare(&mut self) {
+        let setup = self.gateway.setup();
+        let after = self.gateway.hub.view(&self.endpoint, &setup);
+        for kind in hub::changes(Some(&self.view), after.as_deref()) {
+            self.changed(kind);
+        }
+        match after {
+            Some(after) => self.view = after,
+            None => self.finish(),
+        }
+    }
+
+    fn changed(&mut self, kind: ListKind) {
+        let (on, method) = match kind {
+            ListKind::Tools => (self.lists[0], Method::ToolsChanged),
+            ListKind::Prompts => (self.lists[1], Method::PromptsChanged),
+            ListKind::Resources | ListKind::Templates => (self.lists[2], Method::ResourcesChanged),
+        };
+        if on {
+            self.tell(method, |_| {});
+        }
+    }
+
+    fn updated(&mut self, slug: &str, own: &str) {
+        let mine = self.resources.iter().find(|(server, base, _)| server.slug() == slug && own.starts_with(base.as_str()));
+        let Some((_, base, shown)) = mine else { return };
+        // A part of a resource is told by its own URI.
+        let shown = match (base == own, &self.endpoint) {
+            (true, _) => shown.clone(),
+            (false, Endpoint::All) => uri::expose(slug, own).into_owned(),
+            (false, Endpoint::Server(_)) => own.to_owned(),
+        };
+        self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
+    }
+
+    /// So much has happened that some of it was lost: everything may have changed.
+    fn missed(&mut self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            self.changed(kind);
+        }
+        let shown: Vec<String> = self.resources.iter().map(|(.., shown)| shown.clone()).collect();
+        for shown in shown {
+            self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
+        }
+    }
+
+    fn tell(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
+        let mut params = Vec::with_capacity(128);
+        let mut object = Object::open(&mut params);
+        write(&mut object);
+        let mut inner = Object::open(object.key("_meta"));
+        inner.raw(meta::SUBSCRIPTION_ID, &self.id);
+        inner.close();
+        object.close();
+        self.ready.push_back(write::notification(method.as_str(), &params).into());
+    }
+
+    /// The final result; the stream ends after it.
+    fn finish(&mut self) {
+        let info: Value = serde_json::from_slice(&self.info).unwrap_or_default();
+        let id: Value = serde_json::from_slice(&self.id).unwrap_or_default();
+        let result = json!({"resultType": "complete", "_meta": {meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info}});
+        self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
+        self.stage = Stage::Over;
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        for (server, own, _) in self.resources.drain(..) {
+            runtime.spawn(async move { server.unsubscribe(&own).await });
+        }
+    }
+}

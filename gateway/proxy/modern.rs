@@ -1,0 +1,190 @@
+//! The modern era towards clients: every request describes itself. Pages: basic/index.mdx, basic/versioning.mdx,
+//! basic/transports/streamable-http.mdx (2026-07-28). The order of the checks is part of the behaviour.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, StatusCode};
+use lockgate_authn::Principal;
+use lockgate_protocol::capabilities;
+use lockgate_protocol::header as sentinel;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::scan;
+use lockgate_upstream::{Caller, LogLevel};
+
+use crate::authorize::needs_tasks;
+use crate::catalog::View;
+use crate::dispatch;
+use crate::face::{Inbound, Reply};
+use crate::gateway::{Gateway, accepted, caller_key};
+use crate::rescue::Problem;
+use crate::stage::{Asked, Setup};
+use crate::{listen, talk};
+
+/// Integers beyond this are not exact in every JSON reader.
+const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
+
+/// A modern message.
+pub(crate) async fn receive(
+    gateway: &Arc<Gateway>,
+    setup: Arc<Setup>,
+    principal: Principal,
+    inbound: &Inbound,
+    request: Request,
+) -> Reply {
+    if request.id().is_empty() {
+        // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
+        return accepted();
+    }
+    let id = request.id_bytes();
+    match check(gateway, setup, principal, inbound, request) {
+        Err(problem) => problem.reply(Some(&id), Era::Modern),
+        Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, asked),
+        Ok(asked) => dispatch::request(gateway, asked).await,
+    }
+}
+
+fn check(
+    gateway: &Arc<Gateway>,
+    setup: Arc<Setup>,
+    principal: Principal,
+    inbound: &Inbound,
+    request: Request,
+) -> Result<Asked, Problem> {
+    let version = complete(&request)?;
+    standard_headers(&inbound.headers, &request, &version)?;
+    let revision = Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
+    let view = gateway
+        .hub
+        .view(&inbound.endpoint, &setup)
+        .ok_or_else(|| Problem::method_not_found("no such endpoint").status(StatusCode::NOT_FOUND))?;
+    if !is_offered(request.method, &view) {
+        return Err(Problem::method_not_found(&request.method_name()));
+    }
+    if request.method == Method::ToolsCall {
+        param_headers(&inbound.headers, &request, &view)?;
+    }
+    let log_level = match request.meta(meta::LOG_LEVEL) {
+        None => None,
+        Some(raw) => {
+            let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
+            Some(level.ok_or_else(|| Problem::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level"))?)
+        }
+    };
+    let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
+    let capabilities = if declared == b"{}" { bytes::Bytes::from_static(b"{}") } else { talk::carried(declared) };
+    let caller = Caller {
+        interactive: capabilities::is_interactive(&capabilities),
+        capabilities,
+        log_level,
+        session: None,
+        era: Era::Modern,
+    };
+    let asked = Asked {
+        view,
+        endpoint: inbound.endpoint.clone(),
+        caller_key: caller_key(&principal),
+        principal,
+        revision,
+        caller,
+        session: None,
+        request,
+        setup,
+    };
+    if asked.request.method.as_str().starts_with("tasks/") {
+        needs_tasks(&asked)?;
+    }
+    Ok(asked)
+}
+
+/// The members of `_meta` that every modern request has. Gives the version.
+fn complete(request: &Request) -> Result<String, Problem> {
+    let missing = |key: &str| {
+        Problem::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
+    };
+    let version = request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
+    match request.meta(meta::CLIENT_CAPABILITIES) {
+        Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
+        _ => Err(missing(meta::CLIENT_CAPABILITIES)),
+    }
+}
+
+/// Headers repeat the body for whoever routes by them; the two must agree.
+fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Problem> {
+    expect(headers, VERSION_HEADER, version)?;
+    expect(headers, METHOD_HEADER, &request.method_name())?;
+    let Some(name) = request.method.target().and_then(|key| request.param_str(key)) else { return Ok(()) };
+    let value = one(headers, NAME_HEADER)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
+    match sentinel::decode_value(value) {
+        Ok(decoded) if decoded == name => Ok(()),
+        Ok(_) => Err(Problem::header("the header Mcp-Name contradicts the body")),
+        Err(_) => Err(Problem::header("the header Mcp-Name is not valid base64")),
+    }
+}
+
+fn expect(headers: &HeaderMap, name: &'static str, value: &str) -> Result<(), Problem> {
+    match one(headers, name)? {
+        None => Err(Problem::header(format!("the header {name} is missing"))),
+        Some(sent) if sent == value.as_bytes() => Ok(()),
+        Some(_) => Err(Problem::header(format!("the header {name} contradicts the body"))),
+    }
+}
+
+/// The only value of a header, without the white space around it.
+fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next().map(|v| v.as_bytes().trim_ascii());
+    if values.next().is_some() {
+        return Err(Problem::header(format!("the header {name} stands twice")));
+    }
+    Ok(first)
+}
+
+/// `Mcp-Param-*`: what a tool's definition asks to be repeated must be, and must say the same.
+fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), Problem> {
+    let Some(entry) = request.param_str("name").and_then(|name| view.tool(&name)) else { return Ok(()) };
+    let Some(wanted) = &entry.item.headers else { return Ok(()) };
+    let arguments = request.param("arguments").unwrap_or(b"{}");
+    let values = wanted.values(arguments);
+    for name in wanted.names() {
+        let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
+        let sent = one(headers, name)?;
+        match (sent, body) {
+            (None, None) => {}
+            (Some(sent), Some(body)) if same_value(sent, body) => {}
+            (None, Some(_)) => return Err(Problem::header(format!("the header {name} is missing"))),
+            (Some(_), _) => return Err(Problem::header(format!("the header {name} contradicts the body"))),
+        }
+    }
+    Ok(())
+}
+
+/// Equal after decoding; numbers by value.
+fn same_value(sent: &[u8], body: &str) -> bool {
+    let (Ok(sent), Ok(body)) = (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes())) else { return false };
+    if sent == body {
+        return true;
+    }
+    let plain = sent.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
+    match (sent.parse::<f64>(), body.parse::<f64>()) {
+        (Ok(sent), Ok(body)) => plain && sent.fract() == 0.0 && sent.abs() < MAX_INTEGER && sent.total_cmp(&body).is_eq(),
+        _ => false,
+    }
+}
+
+/// Whether the method exists and its capability is advertised at this endpoint.
+fn is_offered(method: Method, view: &View) -> bool {
+    let offers = &view.offers;
+    match method {
+        Method::Discover | Method::Listen => true,
+        Method::ToolsList | Method::ToolsCall => offers.tools,
+        Method::PromptsList | Method::PromptsGet => offers.prompts,
+        Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => offers.resources,
+        Method::Complete => offers.completions,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => offers.tasks,
+        _ => false,
+    }
+}

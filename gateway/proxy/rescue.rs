@@ -1,0 +1,179 @@
+//! Every error of the request path becomes an answer here, once: code, HTTP status, words for the client. Words for
+//! the log are written where the error is found.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use lockgate_authn::Unknown;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::ErrorObject;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern;
+use lockgate_protocol::revision::Era;
+use lockgate_protocol::write;
+use lockgate_upstream::{Failure, FailureKind};
+use serde_json::{Value, json};
+
+use crate::face::{Reply, Text};
+
+/// An error on its way to a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) code: i64,
+    pub(crate) message: Cow<'static, str>,
+    pub(crate) data: Option<Value>,
+    /// Where the transport's status is not the usual one for the code.
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) retry_after: Option<Duration>,
+    challenge: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None, status: None, retry_after: None, challenge: false }
+    }
+
+    pub(crate) fn data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// The same answer for what does not exist and for what policy hides.
+    pub(crate) fn unknown(what: &str, name: &str) -> Self {
+        let name: String = name.chars().take(128).collect();
+        Self::invalid(format!("unknown {what}: {name}"))
+    }
+
+    pub(crate) fn unknown_resource(uri: &str, era: Era) -> Self {
+        let uri: String = uri.chars().take(256).collect();
+        let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
+        Self::new(code, "resource not found").data(json!({"uri": uri}))
+    }
+
+    pub(crate) fn method_not_found(method: &str) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, format!("method not found: {}", method.chars().take(64).collect::<String>()))
+    }
+
+    /// Modern: a standard header is missing or says something else than the body.
+    pub(crate) fn header(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(code::HEADER_MISMATCH, message)
+    }
+
+    pub(crate) fn version(requested: &str) -> Self {
+        Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version").data(modern::version_error(requested))
+    }
+
+    pub(crate) fn unauthenticated(unknown: Unknown) -> Self {
+        let mut problem = Self::new(code::UNAUTHENTICATED, unknown.to_string()).status(StatusCode::UNAUTHORIZED);
+        problem.challenge = true;
+        problem
+    }
+
+    pub(crate) fn limited(what: &'static str, wait: Duration) -> Self {
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let mut problem = Self::new(code::LIMITED, format!("too many {what}; wait {:.1} s", wait.as_secs_f64()));
+        problem.data = Some(json!({"retryAfterMs": ms}));
+        problem.retry_after = Some(wait);
+        problem
+    }
+
+    /// A server gave no answer.
+    pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
+        let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
+        if let Some(wait) = failure.retry_after {
+            data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
+        }
+        let outcome = if failure.sent { "; the outcome is unknown" } else { "" };
+        let mut problem = Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
+        problem.data = Some(data);
+        problem.retry_after = failure.retry_after;
+        problem
+    }
+
+    /// A server's own error, in the words and code that the client's era knows.
+    pub(crate) fn relayed(error: ErrorObject, text: &[u8], method: Method, from: Era, to: Era) -> Self {
+        let message = error.message(text).into_owned();
+        let data: Option<Value> = error.data(text).and_then(|d| serde_json::from_slice(d).ok());
+        let read = method == Method::ResourcesRead;
+        let code = match error.code {
+            code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
+            code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
+            code::INVALID_PARAMS if read && from == Era::Modern && to == Era::Legacy => code::RESOURCE_NOT_FOUND,
+            code::MISSING_CAPABILITY if to == Era::Modern => code::MISSING_CAPABILITY,
+            code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
+            // The method is ours to know; what the server means is that it has no such feature.
+            code::METHOD_NOT_FOUND => code::INTERNAL,
+            other if code::is_relayable(other) => other,
+            _ => code::INTERNAL,
+        };
+        let mut problem = Self::new(code, message);
+        problem.data = data;
+        if code != error.code && code == code::INTERNAL {
+            problem.data = Some(json!({"upstreamCode": error.code}));
+        }
+        problem
+    }
+
+    /// The HTTP status that the client's era gives this error.
+    pub(crate) fn http_status(&self, era: Era) -> StatusCode {
+        if let Some(status) = self.status {
+            return status;
+        }
+        match (era, self.code) {
+            (Era::Modern, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
+            (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+            _ => StatusCode::OK,
+        }
+    }
+
+    /// The error as JSON text.
+    pub(crate) fn text(&self, id: Option<&[u8]>) -> Vec<u8> {
+        write::error(id, self.code, &self.message, self.data.as_ref())
+    }
+
+    /// The error as an answer.
+    pub(crate) fn reply(&self, id: Option<&[u8]>, era: Era) -> Reply {
+        let mut headers = HeaderMap::new();
+        if self.challenge {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+        }
+        Reply::Message { status: self.http_status(era), headers, body: Text::Whole(self.text(id).into()) }
+    }
+}
+
+fn reason(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Unavailable => "unavailable",
+        FailureKind::Lost => "connection_lost",
+        FailureKind::Timeout => "timeout",
+        FailureKind::Garbage => "bad_response",
+        FailureKind::TooLarge => "too_large",
+        FailureKind::Overloaded => "overloaded",
+        FailureKind::NeedsAuth => "needs_auth",
+        FailureKind::SessionLost => "session_lost",
+    }
+}
+
+/// What a client may read of a failure: no addresses, no commands.
+fn words(failure: &Failure) -> Cow<'static, str> {
+    match failure.kind {
+        FailureKind::Unavailable => "not available at the moment".into(),
+        FailureKind::Lost => "the connection to the server was lost during the call".into(),
+        FailureKind::NeedsAuth => "the server wants credentials that the gateway does not have".into(),
+        _ => failure.words.clone(),
+    }
+}

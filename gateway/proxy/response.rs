@@ -1,0 +1,198 @@
+//! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is not copied when it is
+//! large, and never parsed into a tree.
+
+use bytes::Bytes;
+use lockgate_protocol::list;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::scan::{self, Member};
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::{Answer, AnswerKind};
+use serde_json::Value;
+
+use crate::authorize::Permitted;
+use crate::face::Text;
+use crate::rescue::Problem;
+use crate::stage::Asked;
+use crate::{state, talk};
+
+/// Results up to this size are copied into one piece.
+const COPIED: usize = 16 * 1024;
+/// Most questions of one result.
+const MAX_QUESTIONS: usize = 32;
+/// Most values of a completion.
+const MAX_VALUES: usize = 100;
+
+/// Writes the response.
+pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Result<Text, Problem> {
+    let text = &answer.text;
+    let slug = asked.view.namespaced.then(|| permitted.server().slug());
+    let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
+    write::result_head(&mut head, asked.request.id());
+    let mut object = Object::open(&mut head);
+    if asked.era() == Era::Modern {
+        modern_head(&mut object, asked, answer);
+    }
+    meta(&mut object, asked, answer);
+    let mut kept: Vec<&Member> = Vec::new();
+    let mut changed = Vec::new();
+    for member in answer.members() {
+        let name = member.name(text);
+        match rewrite(asked, permitted, answer, &name, member.value.of(text), slug)? {
+            Change::Drop => {}
+            Change::Keep => kept.push(member),
+            Change::To(value) => changed.push((name.into_owned(), value)),
+        }
+    }
+    for (name, value) in &changed {
+        object.raw(name, value);
+    }
+    // A long run of members that stay as they are is passed on without a copy.
+    if text.len() > COPIED
+        && is_run(answer.members(), &kept)
+        && let (Some(first), Some(last)) = (kept.first(), kept.last())
+    {
+        let start = first.key.range().start.saturating_sub(1);
+        let run = text.slice(start..last.value.range().end);
+        if !head.ends_with(b"{") {
+            head.push(b',');
+        }
+        return Ok(Text::Spliced([head.into(), run, Bytes::from_static(b"}}")]));
+    }
+    for member in kept {
+        object.copy(member.key.of(text), member.value.of(text));
+    }
+    object.close();
+    head.push(b'}');
+    Ok(Text::Whole(head.into()))
+}
+
+/// Whether the kept members stand side by side.
+fn is_run(all: &[Member], kept: &[&Member]) -> bool {
+    let Some(first) = kept.first() else { return false };
+    let from = all.iter().position(|m| m == *first).unwrap_or_default();
+    all.get(from..from + kept.len()).is_some_and(|run| run.iter().zip(kept).all(|(a, b)| a == *b))
+}
+
+fn modern_head(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
+    let kind: &[u8] = match answer.kind {
+        AnswerKind::InputRequired => b"\"input_required\"",
+        AnswerKind::Task => b"\"task\"",
+        AnswerKind::Complete | AnswerKind::Error => b"\"complete\"",
+    };
+    object.raw("resultType", kind);
+    if asked.request.method == Method::ResourcesRead && answer.kind == AnswerKind::Complete {
+        let ttl = answer.member("ttlMs").filter(|t| t.iter().all(u8::is_ascii_digit));
+        object.raw("ttlMs", ttl.unwrap_or(b"0"));
+        object.raw("cacheScope", b"\"private\"");
+    }
+}
+
+/// The server's end-to-end `_meta`, and in the modern era our own identity.
+fn meta(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
+    let raw = answer.member("_meta").unwrap_or(b"{}");
+    let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
+    let modern = asked.era() == Era::Modern;
+    if !modern && !meta::has_end_to_end(raw, &members) {
+        return;
+    }
+    let mut inner = Object::open(object.key("_meta"));
+    if modern {
+        inner.raw(meta::SERVER_INFO, &asked.setup.info);
+    }
+    meta::copy_end_to_end(&mut inner, raw, &members);
+    inner.close();
+}
+
+enum Change {
+    Keep,
+    Drop,
+    To(Vec<u8>),
+}
+
+fn rewrite(
+    asked: &Asked,
+    permitted: &Permitted,
+    answer: &Answer,
+    name: &str,
+    value: &[u8],
+    slug: Option<&str>,
+) -> Result<Change, Problem> {
+    let modern = asked.era() == Era::Modern;
+    Ok(match name {
+        "resultType" | "_meta" => Change::Drop,
+        "ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
+        "ttlMs" | "cacheScope" => Change::Drop,
+        "content" | "contents" | "messages" | "result" => {
+            list::adapt_content(value, slug, asked.revision).map_or(Change::Keep, Change::To)
+        }
+        "structuredContent" if !modern && !takes_structured(asked.revision, value) => Change::Drop,
+        "taskId" if answer.kind == AnswerKind::Task => {
+            let own = scan::as_str(value).unwrap_or_default();
+            let token = state::seal_task(asked, permitted.server().slug(), &own);
+            Change::To(write::quoted(&token.ok_or_else(|| broken(permitted, "a task id that is too long"))?))
+        }
+        "taskId" if is_task(permitted.method()) => {
+            Change::To(write::quoted(&asked.request.param_str("taskId").unwrap_or_default()))
+        }
+        "requestState" if answer.kind == AnswerKind::InputRequired => {
+            let sealed = state::seal(asked, permitted.server().slug(), permitted.target(), value);
+            Change::To(write::quoted(&sealed.ok_or_else(|| broken(permitted, "a request state that is too long"))?))
+        }
+        "inputRequests" => questions(asked, permitted, value, slug)?,
+        "completion" => completion(value),
+        _ => Change::Keep,
+    })
+}
+
+fn is_task(method: Method) -> bool {
+    matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
+}
+
+fn broken(permitted: &Permitted, what: &str) -> Problem {
+    let slug = permitted.server().slug();
+    Problem::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
+}
+
+/// Structured content came in 2025-06-18, for objects only; 2026-07-28 takes any.
+fn takes_structured(revision: Revision, value: &[u8]) -> bool {
+    revision >= Revision::V2025_06_18 && value.starts_with(b"{")
+}
+
+/// The server may ask only what the client declared; each question says who asks.
+fn questions(asked: &Asked, permitted: &Permitted, value: &[u8], slug: Option<&str>) -> Result<Change, Problem> {
+    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(value) else {
+        return Err(broken(permitted, "questions that are not an object"));
+    };
+    if all.len() > MAX_QUESTIONS {
+        return Err(broken(permitted, "too many questions"));
+    }
+    let mut changed = false;
+    for question in all.values_mut() {
+        let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
+        let params = question.get("params").map(Value::to_string).unwrap_or_else(|| "{}".into());
+        if !talk::may_ask(&asked.caller.capabilities, method, params.as_bytes(), asked.revision) {
+            return Err(broken(permitted, "a question that the client did not declare that it can answer"));
+        }
+        if let Some(slug) = slug.filter(|_| method == Method::Elicit) {
+            let labelled = talk::labelled(Some(slug), method, params.as_bytes());
+            if let (Some(params), Ok(new)) = (question.get_mut("params"), serde_json::from_slice(&labelled)) {
+                *params = new;
+                changed = true;
+            }
+        }
+    }
+    Ok(if changed { Change::To(Value::Object(all).to_string().into_bytes()) } else { Change::Keep })
+}
+
+/// At most 100 values, as the specification wants.
+fn completion(value: &[u8]) -> Change {
+    let Ok(mut whole) = serde_json::from_slice::<Value>(value) else { return Change::Keep };
+    match whole.get_mut("values") {
+        Some(Value::Array(values)) if values.len() > MAX_VALUES => values.truncate(MAX_VALUES),
+        _ => return Change::Keep,
+    }
+    whole["hasMore"] = true.into();
+    Change::To(whole.to_string().into_bytes())
+}

@@ -1,0 +1,391 @@
+//! Legacy sessions: bound to one caller, found by an unguessable id, ended when idle. An idle one is small: streams
+//! and subscriptions are made when they are first needed.
+
+mod log;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lockgate_authn::Principal;
+use lockgate_protocol::capabilities;
+use lockgate_protocol::jsonrpc::{Outcome, Request, Response};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
+use lockgate_protocol::write;
+use lockgate_upstream::{BoxFuture, Caller, ClientSession, ListKind, LogLevel, Unasked};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use log::{Log, Reader, parse_event_id};
+
+use crate::face::Endpoint;
+use crate::talk;
+
+/// Calls of one session that run and can be cancelled.
+const MAX_RUNNING: usize = 1024;
+/// Questions of one session that wait for answers.
+const MAX_QUESTIONS: usize = 64;
+/// Streams of one session that can be resumed.
+const MAX_LOGS: usize = 64;
+
+/// One legacy session.
+pub(crate) struct Session {
+    pub(crate) id: Box<str>,
+    key: u64,
+    pub(crate) principal: Principal,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) revision: Revision,
+    /// JSON text of what the client declared, as far as the gateway carries it.
+    pub(crate) capabilities: Bytes,
+    interactive: bool,
+    /// Log level, plus one; 0 when none was set.
+    level: AtomicU8,
+    /// Milliseconds since the table's epoch.
+    touched: AtomicU64,
+    /// Lists that changed while no stream was open, a bit each.
+    dirty: AtomicU8,
+    /// The session was deleted or has expired.
+    pub(crate) over: CancellationToken,
+    state: Mutex<Option<Box<State>>>,
+    limits: Limits,
+    this: Weak<Self>,
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    buffer: usize,
+    question_timeout: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    /// Streams by number; 0 is the one outside of calls.
+    logs: HashMap<u64, Arc<Log>>,
+    next_log: u64,
+    running: HashMap<Bytes, CancellationToken>,
+    questions: HashMap<u64, oneshot::Sender<Result<Bytes, Unasked>>>,
+    next_question: u64,
+    /// Subscriptions: exposed URI → (slug, own URI).
+    pub(crate) subscriptions: HashMap<String, (String, String)>,
+}
+
+/// All sessions.
+pub(crate) struct Sessions {
+    table: dashmap::DashMap<Box<str>, Arc<Session>>,
+    epoch: Instant,
+    next_key: AtomicU64,
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        Self { table: dashmap::DashMap::new(), epoch: Instant::now(), next_key: AtomicU64::new(1) }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Opens a session; `None` when there are too many or the machine has no randomness.
+    pub(crate) fn open(
+        &self,
+        principal: Principal,
+        endpoint: Endpoint,
+        revision: Revision,
+        declared: &[u8],
+        limits: &crate::Limits,
+    ) -> Option<Arc<Session>> {
+        if self.table.len() >= limits.sessions {
+            return None;
+        }
+        let mut random = [0u8; 16];
+        getrandom::fill(&mut random).ok()?;
+        let id: Box<str> = random.iter().map(|b| format!("{b:02x}")).collect::<String>().into();
+        let carried = match declared {
+            b"{}" => Bytes::from_static(b"{}"),
+            declared => talk::carried(declared),
+        };
+        let session = Arc::new_cyclic(|this| Session {
+            key: self.next_key.fetch_add(1, Ordering::Relaxed),
+            principal,
+            endpoint,
+            revision,
+            interactive: capabilities::is_interactive(&carried),
+            capabilities: carried,
+            level: AtomicU8::new(0),
+            touched: AtomicU64::new(self.now()),
+            dirty: AtomicU8::new(0),
+            over: CancellationToken::new(),
+            state: Mutex::new(None),
+            limits: Limits { buffer: limits.stream_buffer, question_timeout: limits.question_timeout },
+            this: this.clone(),
+            id: id.clone(),
+        });
+        self.table.insert(id, Arc::clone(&session));
+        Some(session)
+    }
+
+    /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look alike.
+    pub(crate) fn find(&self, id: &str, principal: &Principal, endpoint: &Endpoint) -> Option<Arc<Session>> {
+        let session = Arc::clone(self.table.get(id)?.value());
+        if session.principal != *principal || session.endpoint != *endpoint {
+            return None;
+        }
+        session.touched.store(self.now(), Ordering::Relaxed);
+        Some(session)
+    }
+
+    pub(crate) fn close(&self, session: &Session) {
+        self.table.remove(&session.id);
+        session.over.cancel();
+    }
+
+    /// Ends sessions without a request for `idle`, except those with an open stream. Gives what was ended.
+    pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
+        let (now, idle) = (self.now(), u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+        let old = |s: &Session| now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening();
+        let ended: Vec<_> = self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
+        for session in &ended {
+            self.close(session);
+        }
+        ended
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.table.iter().map(|e| Arc::clone(e.value())).collect()
+    }
+}
+
+impl Session {
+    fn state<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        use_it(state.get_or_insert_default())
+    }
+
+    fn is_listening(&self) -> bool {
+        self.state.lock().as_ref().is_some_and(|s| s.logs.get(&0).is_some_and(|log| log.has_reader()))
+    }
+
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            capabilities: self.capabilities.clone(),
+            interactive: self.interactive,
+            log_level: self.level(),
+            session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
+            era: lockgate_protocol::revision::Era::Legacy,
+        }
+    }
+
+    pub(crate) fn level(&self) -> Option<LogLevel> {
+        LogLevel::ALL.get(usize::from(self.level.load(Ordering::Relaxed)).checked_sub(1)?).copied()
+    }
+
+    pub(crate) fn set_level(&self, level: LogLevel) {
+        self.level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+
+    /// Remembers a running call until the guard is dropped, so that it can be cancelled by its id.
+    pub(crate) fn run(self: &Arc<Self>, id: Bytes) -> Running {
+        let token = CancellationToken::new();
+        self.state(|state| {
+            if state.running.len() < MAX_RUNNING {
+                state.running.insert(id.clone(), token.clone());
+            }
+        });
+        Running { session: Arc::clone(self), id, token }
+    }
+
+    /// The client does not want the answer to this request any more.
+    pub(crate) fn cancel(&self, id: &[u8]) {
+        if let Some(token) = self.state(|state| state.running.remove(id)) {
+            token.cancel();
+        }
+    }
+
+    /// A log for the stream of one call.
+    pub(crate) fn new_log(&self) -> Arc<Log> {
+        self.state(|state| {
+            state.logs.retain(|&number, log| number == 0 || !log.is_stale());
+            if state.logs.len() >= MAX_LOGS {
+                let oldest = state.logs.keys().copied().filter(|&n| n != 0).min();
+                oldest.and_then(|number| state.logs.remove(&number));
+            }
+            state.next_log += 1;
+            let log = Arc::new(Log::new(state.next_log, self.limits.buffer));
+            state.logs.insert(log.number, Arc::clone(&log));
+            log
+        })
+    }
+
+    /// The log of a stream, by its number.
+    pub(crate) fn log(&self, number: u64) -> Option<Arc<Log>> {
+        self.state(|state| match number {
+            0 => Some(Arc::clone(state.logs.entry(0).or_insert_with(|| Arc::new(Log::new(0, self.limits.buffer))))),
+            _ => state.logs.get(&number).cloned(),
+        })
+    }
+
+    /// The stream outside of calls, with what changed since the last one was open.
+    pub(crate) fn listen(&self) -> Option<Arc<Log>> {
+        let log = self.log(0)?;
+        let dirty = self.dirty.swap(0, Ordering::AcqRel);
+        for (bit, method) in CHANGES {
+            if dirty & bit != 0 {
+                log.push(write::notification(method.as_str(), b"{}").into());
+            }
+        }
+        Some(log)
+    }
+
+    /// Tells the client that a list is another one now, at once or when it listens again.
+    pub(crate) fn list_changed(&self, kind: ListKind) {
+        let (bit, method) = match kind {
+            ListKind::Tools => CHANGES[0],
+            ListKind::Prompts => CHANGES[1],
+            ListKind::Resources | ListKind::Templates => CHANGES[2],
+        };
+        if self.is_listening() {
+            if let Some(log) = self.log(0) {
+                log.push(write::notification(method.as_str(), b"{}").into());
+            }
+        } else {
+            self.dirty.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    /// Adds a subscription. `false` when there are too many, or it is there already.
+    pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
+        self.state(|state| {
+            if state.subscriptions.contains_key(exposed) {
+                return Subscribed::Already;
+            }
+            if state.subscriptions.len() >= max {
+                return Subscribed::TooMany;
+            }
+            state.subscriptions.insert(exposed.to_owned(), (slug.to_owned(), own.to_owned()));
+            Subscribed::New
+        })
+    }
+
+    pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<(String, String)> {
+        self.state(|state| state.subscriptions.remove(exposed))
+    }
+
+    /// Takes all subscriptions, to give them back.
+    pub(crate) fn take_subscriptions(&self) -> Vec<(String, String)> {
+        let mut state = self.state.lock();
+        state.as_mut().map(|s| s.subscriptions.drain().map(|(_, own)| own).collect()).unwrap_or_default()
+    }
+
+    /// A resource has changed: gives the exposed URI that the client subscribed to, if it did. A part of a resource
+    /// that it subscribed to counts.
+    pub(crate) fn subscribed(&self, slug: &str, own: &str) -> bool {
+        let state = self.state.lock();
+        state.as_ref().is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && own.starts_with(o.as_str())))
+    }
+
+    /// The client answers a question.
+    pub(crate) fn answer(&self, response: &Response) {
+        let Some(waiting) = response.number().and_then(|id| self.state(|state| state.questions.remove(&id))) else {
+            return; // late, or never asked
+        };
+        let answer = match &response.outcome {
+            Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
+            Outcome::Error(error) => {
+                Err(Unasked::Refused { code: error.code, message: error.message(&response.text).into_owned() })
+            }
+        };
+        let _ = waiting.send(answer);
+    }
+
+    /// Sends a question on a stream and waits for the answer.
+    pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
+        if !talk::may_ask(&self.capabilities, method, params, self.revision) {
+            return Err(Unasked::Undeclared);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let id = self.state(|state| {
+            if state.questions.len() >= MAX_QUESTIONS {
+                return None;
+            }
+            state.next_question += 1;
+            state.questions.insert(state.next_question, sender);
+            Some(state.next_question)
+        });
+        let id = id.ok_or(Unasked::Gone)?;
+        let _forget = Forget { session: self, id };
+        log.push(talk::request_text(id, method, params).into());
+        tokio::select! {
+            answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err(Unasked::Gone),
+                Err(_) => Err(Unasked::Timeout),
+            },
+            () = self.over.cancelled() => Err(Unasked::Gone),
+        }
+    }
+}
+
+const CHANGES: [(u8, Method); 3] = [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
+
+/// What became of a subscription.
+pub(crate) enum Subscribed {
+    New,
+    Already,
+    TooMany,
+}
+
+/// Forgets a question that nobody waits for any more.
+struct Forget<'a> {
+    session: &'a Session,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.session.state(|state| drop(state.questions.remove(&self.id)));
+    }
+}
+
+/// A running call of a session.
+pub(crate) struct Running {
+    session: Arc<Session>,
+    id: Bytes,
+    /// Cancelled when the client says so.
+    pub(crate) token: CancellationToken,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.session.state(|state| drop(state.running.remove(&self.id)));
+    }
+}
+
+impl ClientSession for Session {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn log(&self, slug: &str, note: &Request) {
+        if let Some(text) = talk::log_text(slug, note, self.level().unwrap_or(LogLevel::Info))
+            && let Some(log) = self.log(0)
+        {
+            log.push(text.into());
+        }
+    }
+
+    fn ask<'a>(&'a self, slug: &'a str, method: Method, params: Bytes) -> BoxFuture<'a, Result<Bytes, Unasked>> {
+        Box::pin(async move {
+            let log = self.log(0).ok_or(Unasked::Gone)?;
+            let label = (self.endpoint == Endpoint::All).then_some(slug);
+            self.question(&log, method, &talk::labelled(label, method, &params)).await
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! One stream of a legacy session: its latest messages, numbered, so that a client that lost it can go on where it was.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::face::Outgoing;
+
+/// How long a finished stream can still be resumed.
+const KEEP: Duration = Duration::from_secs(60);
+/// Bytes kept in one stream besides its newest message.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Messages of one stream.
+pub(crate) struct Log {
+    pub(crate) number: u64,
+    max: usize,
+    inner: Mutex<Inner>,
+    wake: Notify,
+    /// Counts readers ever attached; the newest one reads.
+    reader: AtomicUsize,
+    attached: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Inner {
+    events: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+    next: u64,
+    /// The newest message that a reader took.
+    delivered: u64,
+    finished: Option<Instant>,
+}
+
+impl Log {
+    pub(crate) fn new(number: u64, max: usize) -> Self {
+        let inner = Inner { next: 1, ..Inner::default() };
+        Self {
+            number,
+            max,
+            inner: Mutex::new(inner),
+            wake: Notify::new(),
+            reader: AtomicUsize::new(0),
+            attached: AtomicUsize::new(0),
+        }
+    }
+
+    /// Adds a message; the oldest goes when there are too many.
+    pub(crate) fn push(&self, text: Bytes) {
+        let mut inner = self.inner.lock();
+        let number = inner.next;
+        inner.next += 1;
+        inner.bytes += text.len();
+        inner.events.push_back((number, text));
+        while inner.events.len() > self.max.max(1) || inner.bytes > MAX_BYTES && inner.events.len() > 1 {
+            if let Some((_, old)) = inner.events.pop_front() {
+                inner.bytes -= old.len();
+            }
+        }
+        drop(inner);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds the last message and ends the stream.
+    pub(crate) fn finish(&self, text: Option<Bytes>) {
+        if let Some(text) = text {
+            self.push(text);
+        }
+        self.inner.lock().finished = Some(Instant::now());
+        self.wake.notify_waiters();
+    }
+
+    /// The newest message that a reader took; 0 when none was.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.inner.lock().delivered
+    }
+
+    pub(crate) fn has_reader(&self) -> bool {
+        self.attached.load(Ordering::Acquire) > 0
+    }
+
+    /// Finished so long ago that nobody may resume it any more.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.inner.lock().finished.is_some_and(|at| at.elapsed() > KEEP)
+    }
+
+    /// Reads on after message `after`. An earlier reader of the same stream ends: each message goes to one stream.
+    pub(crate) fn read(self: &Arc<Self>, after: u64) -> Reader {
+        let turn = self.reader.fetch_add(1, Ordering::AcqRel) + 1;
+        self.attached.fetch_add(1, Ordering::AcqRel);
+        self.wake.notify_waiters();
+        Reader { log: Arc::clone(self), after, turn }
+    }
+}
+
+/// Reads one stream.
+pub(crate) struct Reader {
+    log: Arc<Log>,
+    after: u64,
+    turn: usize,
+}
+
+impl Reader {
+    /// The id that an event with number `n` has.
+    pub(crate) fn event_id(&self, n: u64) -> String {
+        format!("{}-{n}", self.log.number)
+    }
+
+    /// The next message; `None` when the stream has ended or another reader has taken over. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Option<Outgoing> {
+        loop {
+            let woken = self.log.wake.notified();
+            if self.log.reader.load(Ordering::Acquire) != self.turn {
+                return None;
+            }
+            {
+                let mut inner = self.log.inner.lock();
+                let next = inner.events.iter().find(|(n, _)| *n > self.after).cloned();
+                if let Some((number, text)) = next {
+                    self.after = number;
+                    inner.delivered = inner.delivered.max(number);
+                    return Some(Outgoing { id: Some(self.event_id(number)), data: text, retry: None });
+                }
+                if inner.finished.is_some() {
+                    return None;
+                }
+            }
+            woken.await;
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.log.attached.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes an event id apart: (stream, message).
+pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
+    let (stream, message) = id.split_once('-')?;
+    Some((stream.parse().ok()?, message.parse().ok()?))
+}

@@ -1,0 +1,192 @@
+//! The way back to a client while its call runs: progress under its own token, log messages at its level, questions
+//! that it declared it can answer. Nothing here waits for a slow client, except a question.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::capabilities::{self, TASKS, UI};
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::{BoxFuture, Conversation, LogLevel, Unasked};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::session::{Log, Session};
+
+/// Messages that wait for a modern client which reads slowly; further progress and logs are dropped.
+const BACKLOG: usize = 256;
+
+/// Where the messages of one call go.
+pub(crate) enum Outlet {
+    /// A modern client's response stream.
+    Channel(mpsc::Sender<Bytes>),
+    /// A legacy session's stream, kept so that it can be resumed. The flag says that there is something to read.
+    Log { session: Arc<Session>, log: Arc<Log>, first: mpsc::Sender<()> },
+}
+
+/// The conversation of one call.
+pub(crate) struct Talk {
+    outlet: Outlet,
+    /// The client's progress token as JSON text.
+    token: Option<Bytes>,
+    level: Option<LogLevel>,
+    revision: Revision,
+    /// Whose words these are, where the client only knows the gateway.
+    label: Option<String>,
+    slug: String,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    last: Option<f64>,
+}
+
+impl Talk {
+    pub(crate) fn channel() -> (mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
+        mpsc::channel(BACKLOG)
+    }
+
+    pub(crate) fn new(outlet: Outlet, request: &Request, level: Option<LogLevel>, revision: Revision, slug: &str, labelled: bool) -> Self {
+        let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
+        let token = token.filter(|t| matches!(t.first(), Some(b'"' | b'-' | b'0'..=b'9'))).map(Bytes::copy_from_slice);
+        Self {
+            outlet,
+            token,
+            level,
+            revision,
+            label: labelled.then(|| slug.to_owned()),
+            slug: slug.to_owned(),
+            progress: Mutex::default(),
+        }
+    }
+
+    fn send(&self, text: Vec<u8>) {
+        match &self.outlet {
+            Outlet::Channel(channel) => {
+                if channel.try_send(text.into()).is_err() {
+                    tracing::debug!("a client reads too slowly; a message of its call was dropped");
+                }
+            }
+            Outlet::Log { log, first, .. } => {
+                log.push(text.into());
+                let _ = first.try_send(());
+            }
+        }
+    }
+}
+
+impl Conversation for Talk {
+    fn wants_progress(&self) -> bool {
+        self.token.is_some()
+    }
+
+    fn progress(&self, note: &Request) {
+        let Some(token) = &self.token else { return };
+        let Some(value) = note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok()) else { return };
+        {
+            let mut progress = self.progress.lock();
+            if progress.last.is_some_and(|last| value <= last) {
+                return; // progress only ever grows
+            }
+            progress.last = Some(value);
+        }
+        let mut params = Vec::with_capacity(note.text.len());
+        let mut object = Object::open(&mut params);
+        object.raw("progressToken", token);
+        for member in note.params() {
+            match &*member.name(&note.text) {
+                "progressToken" | "_meta" => {}
+                "message" if self.revision < Revision::V2025_03_26 => {}
+                _ => object.copy(member.key.of(&note.text), member.value.of(&note.text)),
+            }
+        }
+        object.close();
+        self.send(write::notification(Method::Progress.as_str(), &params));
+    }
+
+    fn log(&self, note: &Request) {
+        if let Some(text) = self.level.and_then(|level| log_text(&self.slug, note, level)) {
+            self.send(text);
+        }
+    }
+
+    fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
+        Box::pin(async move {
+            let Outlet::Log { session, log, first } = &self.outlet else { return Err(Unasked::Undeclared) };
+            let _ = first.try_send(());
+            session.question(log, method, &labelled(self.label.as_deref(), method, &params)).await
+        })
+    }
+}
+
+/// What the gateway carries of a client's capabilities, as JSON text.
+pub(crate) fn carried(declared: &[u8]) -> Bytes {
+    capabilities::carried(declared, &[TASKS, UI]).to_string().into()
+}
+
+/// Whether a client with these capabilities may be asked this.
+pub(crate) fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
+    let has = |path: &[&str]| capabilities::declares(declared, path);
+    match method {
+        Method::Sample => has(&["sampling"]),
+        Method::Roots => has(&["roots"]),
+        Method::Elicit if revision < Revision::V2025_06_18 => false,
+        Method::Elicit => {
+            let url = serde_json::from_slice::<Value>(params).ok().is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
+            if url { revision >= Revision::V2025_11_25 && has(&["elicitation", "url"]) } else { takes_forms(declared) }
+        }
+        _ => false,
+    }
+}
+
+/// `elicitation: {}` means forms.
+fn takes_forms(declared: &[u8]) -> bool {
+    capabilities::declares(declared, &["elicitation"])
+        && (capabilities::declares(declared, &["elicitation", "form"]) || !capabilities::declares(declared, &["elicitation", "url"]))
+}
+
+/// A request of ours to a legacy client.
+pub(crate) fn request_text(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + 80);
+    let mut object = Object::open(&mut out);
+    object.string("jsonrpc", "2.0");
+    write::number(object.key("id"), id);
+    object.string("method", method.as_str());
+    object.raw("params", params);
+    object.close();
+    out
+}
+
+/// An elicitation whose message names the server that asks; other questions as they are.
+pub(crate) fn labelled<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
+    let Some(label) = label.filter(|_| method == Method::Elicit) else { return Cow::Borrowed(params) };
+    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return Cow::Borrowed(params) };
+    if let Some(Value::String(message)) = all.get_mut("message") {
+        message.insert_str(0, &format!("[{label}] "));
+    }
+    Cow::Owned(Value::Object(all).to_string().into_bytes())
+}
+
+/// A log message of a server for a client that wants `level` and above; the logger names the server.
+pub(crate) fn log_text(slug: &str, note: &Request, level: LogLevel) -> Option<Vec<u8>> {
+    let severity = LogLevel::parse(&note.param_str("level")?)?;
+    if severity < level {
+        return None;
+    }
+    let mut params = Vec::with_capacity(note.text.len() + slug.len());
+    let mut object = Object::open(&mut params);
+    let logger = note.param_str("logger");
+    object.string("level", severity.as_str());
+    object.string("logger", &logger.map_or_else(|| slug.to_owned(), |logger| format!("{slug}/{logger}")));
+    if let Some(data) = note.param("data") {
+        object.raw("data", data);
+    }
+    object.close();
+    Some(write::notification(Method::Message.as_str(), &params))
+}
