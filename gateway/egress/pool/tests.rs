@@ -111,15 +111,23 @@ async fn a_connection_that_cannot_be_made_means_not_sent() {
 
 #[tokio::test]
 async fn dropping_the_request_closes_the_connection() {
-    let mut server = serve(&[&[HOLD]]).await;
+    // Reads the request, answers nothing, and ends when the client has closed.
+    let mut server = serve(&[&["", HOLD]]).await;
     let origin = origin(server.port, &config());
     let mut sending = Box::pin(origin.send(post(&origin, "one")));
+    let requests = server.requests.clone();
+    let read = async {
+        while requests.lock().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
     tokio::select! {
         _ = &mut sending => panic!("nobody answers"),
-        // The server has seen the first byte of the request and closes; that happens before the client looks again.
-        _ = server.ended.recv() => {}
+        () = read => {}
     }
+    assert!(server.ended.try_recv().is_err());
     drop(sending);
+    assert_eq!(server.ended.recv().await, Some(0));
     assert_eq!(origin.idle(), 0);
 }
 
