@@ -1,1 +1,10 @@
-//! The map of the program.
+//! The map of the program. A request goes down this list: `listener` (bytes) → `proxy` (the steps) → `upstream` or
+//! `tools` (servers). `cli` reads the command line, `app` puts the layers together, `reload` and `shutdown` end what
+//! they began. The layers are crates of their own, beside this file.
+
+mod app;
+pub mod cli;
+mod ask;
+mod reload;
+mod show;
+mod shutdown;

@@ -1,2 +1,7 @@
-//! The program.
-fn main() {}
+//! The program `lockgate`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lockgate::cli::run()
+}

@@ -10,6 +10,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
+use lockgate_telemetry::ToolMetrics;
 use lockgate_upstream::Upstream;
 
 use crate::rescue::Problem;
@@ -24,6 +25,7 @@ pub(crate) struct Permitted {
     target: String,
     /// Members of `params` with another value for the server.
     replaced: Vec<(&'static str, Option<Vec<u8>>)>,
+    metrics: Option<Arc<ToolMetrics>>,
 }
 
 impl Permitted {
@@ -39,6 +41,11 @@ impl Permitted {
         &self.target
     }
 
+    /// Where the call is counted, for tools.
+    pub(crate) fn metrics(&self) -> Option<Arc<ToolMetrics>> {
+        self.metrics.clone()
+    }
+
     pub(crate) fn replaced(&self) -> &[(&'static str, Option<Vec<u8>>)] {
         &self.replaced
     }
@@ -49,7 +56,13 @@ impl Permitted {
         replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));
         replaced.push(("inputResponses", responses));
         replaced.push(("requestState", state));
-        Self { server: Arc::clone(&self.server), method: self.method, target: self.target.clone(), replaced }
+        Self {
+            replaced,
+            server: Arc::clone(&self.server),
+            method: self.method,
+            target: self.target.clone(),
+            metrics: self.metrics.clone(),
+        }
     }
 }
 
@@ -86,7 +99,9 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(Problem::invalid("`params.arguments` must be an object"));
     }
-    with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")
+    let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
+    permitted.metrics.clone_from(&entry.metrics);
+    Ok(permitted)
 }
 
 fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
@@ -111,7 +126,7 @@ fn with_state(asked: &Asked, server: Arc<dyn Upstream>, target: String, key: &'s
         let inner = state::open(asked, server.slug(), &target, &token).ok_or_else(refused)?;
         replaced.push(("requestState", Some(inner)));
     }
-    Ok(Permitted { server, method: asked.request.method, target, replaced })
+    Ok(Permitted { server, method: asked.request.method, target, replaced, metrics: None })
 }
 
 fn completion(asked: &Asked) -> Result<Permitted, Problem> {
@@ -144,7 +159,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         }
     }
     object.close();
-    Ok(Permitted { server, method: Method::Complete, target: own, replaced: vec![("ref", Some(own_reference))] })
+    Ok(Permitted { server, method: Method::Complete, target: own, replaced: vec![("ref", Some(own_reference))], metrics: None })
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
@@ -156,7 +171,7 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let (slug, own) = plain.split_once('\0').ok_or_else(unknown)?;
     let server = asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
     let replaced = vec![("taskId", Some(write::quoted(own)))];
-    Ok(Permitted { server, method: asked.request.method, target: own.to_owned(), replaced })
+    Ok(Permitted { server, method: asked.request.method, target: own.to_owned(), replaced, metrics: None })
 }
 
 /// The capability that a tasks request needs.

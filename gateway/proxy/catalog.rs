@@ -8,6 +8,7 @@ use lockgate_policy::{Decision, Policy};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
+use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
 use crate::face::Endpoint;
@@ -23,7 +24,15 @@ pub(crate) struct Catalog {
     pub(crate) servers: Servers,
     items: [Vec<Arc<Entry>>; 4],
     /// What each server declared, and its instructions.
-    declared: BTreeMap<Slug, (Offers, Option<Arc<str>>, Arc<Status>)>,
+    declared: BTreeMap<Slug, Declared>,
+}
+
+/// What a server said of itself, and how it was, when the catalog was merged.
+struct Declared {
+    offers: Offers,
+    instructions: Option<Arc<str>>,
+    status: Arc<Status>,
+    version: u64,
 }
 
 /// One tool, prompt, resource or template of one server.
@@ -33,6 +42,8 @@ pub(crate) struct Entry {
     /// The exposed name or URI.
     pub(crate) exposed: Arc<str>,
     pub(crate) item: Item,
+    /// Where calls are counted; tools only.
+    pub(crate) metrics: Option<Arc<ToolMetrics>>,
 }
 
 /// A server that a client should know to be missing.
@@ -62,7 +73,7 @@ pub(crate) struct View {
 
 impl Catalog {
     /// Merges what the servers offer now.
-    pub(crate) fn merge(version: u64, servers: Servers, naming: Naming) -> Self {
+    pub(crate) fn merge(version: u64, servers: Servers, naming: Naming, metrics: &Metrics) -> Self {
         let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
         let items = ListKind::ALL.map(|kind| {
             let all: Vec<_> =
@@ -74,13 +85,17 @@ impl Catalog {
                 }
             };
             let entry = |((slug, server, item), exposed): ((&Slug, &Arc<dyn Upstream>, &Item), String)| {
-                Arc::new(Entry { slug: slug.clone(), server: Arc::clone(server), exposed: exposed.into(), item: item.clone() })
+                let metrics = (kind == ListKind::Tools).then(|| metrics.tool(slug, &item.key));
+                Arc::new(Entry { slug: slug.clone(), server: Arc::clone(server), exposed: exposed.into(), item: item.clone(), metrics })
             };
             all.into_iter().zip(exposed).map(entry).collect()
         });
         let declared = catalogs
             .iter()
-            .map(|(slug, server, c)| ((*slug).clone(), (c.offers, c.instructions.clone(), server.status())))
+            .map(|(slug, server, c)| {
+                let (offers, instructions) = (c.offers, c.instructions.clone());
+                ((*slug).clone(), Declared { offers, instructions, status: server.status(), version: c.version })
+            })
             .collect();
         drop(catalogs);
         Self { version, servers, items, declared }
@@ -88,6 +103,11 @@ impl Catalog {
 
     pub(crate) fn items(&self, kind: ListKind) -> &[Arc<Entry>] {
         &self.items[index(kind)]
+    }
+
+    /// How often a server had been restarted, and the version of its lists.
+    pub(crate) fn seen(&self, slug: &Slug) -> Option<(u64, u64)> {
+        self.declared.get(slug).map(|d| (d.status.restarts, d.version))
     }
 
     /// What may be seen at `endpoint`; `None` when there is no such endpoint for anybody who asks.
@@ -107,8 +127,8 @@ impl Catalog {
         let web = items[index(ListKind::Resources)].iter().filter(|e| e.exposed == e.item.key);
         let web = web.map(|e| (Box::from(&*e.exposed), e.slug.clone())).collect();
         let declared: Vec<_> = self.declared.iter().filter(|(slug, _)| here(slug)).collect();
-        let offers = declared.iter().fold(Offers::default(), |all, (_, (offers, ..))| all.or(*offers));
-        let instructions = declared.iter().filter_map(|(slug, (_, text, _))| Some(((*slug).clone(), text.clone()?)));
+        let offers = declared.iter().fold(Offers::default(), |all, (_, d)| all.or(d.offers));
+        let instructions = declared.iter().filter_map(|(slug, d)| Some(((*slug).clone(), d.instructions.clone()?)));
         Some(View {
             version: self.version,
             namespaced,
@@ -117,7 +137,7 @@ impl Catalog {
             web,
             offers,
             instructions: instructions.collect(),
-            degraded: declared.iter().filter_map(|(slug, (_, _, status))| degraded(slug, status)).collect(),
+            degraded: declared.iter().filter_map(|(slug, d)| degraded(slug, &d.status)).collect(),
             items,
             rendered: Rendered::default(),
         })

@@ -8,13 +8,15 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use lockgate_protocol::capabilities::Offers;
-use lockgate_protocol::jsonrpc::Outcome;
+use lockgate_protocol::jsonrpc;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write::{self, Object};
+use lockgate_telemetry::audit::Record;
+use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -185,14 +187,13 @@ async fn forward(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
     let permitted = match authorize::authorize(&asked) {
         Ok(permitted) => permitted,
         Err(problem) => {
-            audit(&asked, "deny");
+            audit_denial(&asked, &problem);
             return done(&asked, Err(problem));
         }
     };
-    audit(&asked, "allow");
     match &asked.session {
         None if !may_stream(&asked) => {
-            let answer = complete(&asked, permitted, None).await;
+            let answer = complete(gateway, &asked, permitted, None).await;
             done(&asked, answer)
         }
         None => stream_modern(gateway, asked, permitted).await,
@@ -200,15 +201,23 @@ async fn forward(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
     }
 }
 
-fn audit(asked: &Asked, decision: &'static str) {
-    tracing::debug!(
-        target: "audit",
-        decision,
-        issuer = %asked.principal.issuer,
-        subject = %asked.principal.subject,
-        method = asked.request.method.as_str(),
-        name = %asked.request.param_str("name").unwrap_or_default().chars().take(128).collect::<String>(),
-    );
+/// One record of a request that policy refused.
+fn audit_denial(asked: &Asked, problem: &Problem) {
+    if Record::wanted(false) {
+        let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
+        let name = asked.request.param_str("name").or_else(|| asked.request.param_str("uri"));
+        Record {
+            who: &who,
+            method: asked.request.method.as_str(),
+            name: name.as_deref(),
+            allowed: false,
+            rule: &problem.message,
+            outcome: Outcome::Denied,
+            duration: std::time::Duration::ZERO,
+            trace: None,
+        }
+        .log();
+    }
 }
 
 /// Whether the server could have anything to say before the answer.
@@ -227,8 +236,9 @@ fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
 async fn stream_modern(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) -> Reply {
     let (sender, mut receiver) = Talk::channel();
     let conversation = talk(&asked, &permitted, Outlet::Channel(sender));
+    let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer = complete(&asked, permitted, Some(conversation)).await;
+        let answer = complete(&shared, &asked, permitted, Some(conversation)).await;
         (asked, answer)
     });
     tokio::select! {
@@ -300,9 +310,10 @@ async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) 
     let Some(session) = asked.session.clone() else { return done(&asked, Err(Problem::invalid("no session"))) };
     let running = session.run(asked.request.id_bytes());
     if !may_stream(&asked) {
+        let shared = Arc::clone(gateway);
         let work = async move {
             let answer = tokio::select! {
-                answer = complete(&asked, permitted, None) => answer,
+                answer = complete(&shared, &asked, permitted, None) => answer,
                 () = running.token.cancelled() => Err(cancelled()),
             };
             done(&asked, answer)
@@ -313,9 +324,10 @@ async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) 
     let (first, mut streams) = mpsc::channel(1);
     let outlet = Outlet::Log { session: Arc::clone(&session), log: Arc::clone(&log), first };
     let conversation = talk(&asked, &permitted, outlet);
+    let shared = Arc::clone(gateway);
     let task = tokio::spawn(async move {
         let answer = tokio::select! {
-            answer = complete(&asked, permitted, Some(conversation)) => answer,
+            answer = complete(&shared, &asked, permitted, Some(conversation)) => answer,
             () = running.token.cancelled() => Err(cancelled()),
         };
         (asked, answer)
@@ -382,9 +394,103 @@ impl Drop for Detached {
     }
 }
 
-/// Calls the server and writes its answer for the client; for a legacy client, asks what a modern server wants to know.
-async fn complete(asked: &Asked, permitted: Permitted, conversation: Option<Arc<Talk>>) -> Result<Text, Problem> {
-    let began = Instant::now();
+/// Calls the server and writes its answer for the client, and counts how that went.
+async fn complete(
+    gateway: &Gateway,
+    asked: &Asked,
+    permitted: Permitted,
+    conversation: Option<Arc<Talk>>,
+) -> Result<Text, Problem> {
+    let mut counted = Counted::begin(gateway, asked, &permitted);
+    let answer = rounds(asked, permitted, conversation, &mut counted).await;
+    if let Err(problem) = &answer {
+        counted.outcome = problem.outcome;
+    }
+    answer
+}
+
+/// One call on its way. Dropped before its end, it counts as cancelled.
+struct Counted<'a> {
+    asked: &'a Asked,
+    tool: Option<Arc<ToolMetrics>>,
+    slug: String,
+    tracer: Option<&'a Tracer>,
+    parent: Option<TraceContext>,
+    context: Option<TraceContext>,
+    began: Instant,
+    outcome: Outcome,
+}
+
+impl<'a> Counted<'a> {
+    fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Self {
+        let request = &asked.request;
+        let parent = request.meta_str(meta::TRACEPARENT).and_then(|parent| {
+            TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref())
+        });
+        let tracer = gateway.tracer.as_ref();
+        let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
+        Self {
+            asked,
+            tool: permitted.metrics(),
+            slug: if tracer.is_some() { permitted.server().slug().to_owned() } else { String::new() },
+            tracer,
+            parent,
+            context,
+            began: Instant::now(),
+            outcome: Outcome::Cancelled,
+        }
+    }
+
+    /// `traceparent` and `tracestate` for the server.
+    fn trace(&self) -> Option<(String, Option<String>)> {
+        let context = self.context.as_ref()?;
+        Some((context.traceparent().as_str().to_owned(), context.tracestate().map(str::to_owned)))
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let duration = self.began.elapsed();
+        if let Some(tool) = &self.tool {
+            tool.record(self.outcome, duration);
+        }
+        if let (Some(tracer), Some(context)) = (self.tracer, &self.context) {
+            let name = self.asked.request.param_str("name");
+            tracer.record_call(&lockgate_telemetry::Call {
+                context,
+                parent: self.parent.as_ref(),
+                method: self.asked.request.method.as_str(),
+                server: Some(&self.slug),
+                tool: name.as_deref(),
+                era: self.asked.era().as_str(),
+                outcome: self.outcome,
+                duration,
+            });
+        }
+        if Record::wanted(true) {
+            let who = format!("{}:{}", self.asked.principal.issuer, self.asked.principal.subject);
+            Record {
+                who: &who,
+                method: self.asked.request.method.as_str(),
+                name: self.asked.request.param_str("name").as_deref(),
+                allowed: true,
+                rule: "allow lists",
+                outcome: self.outcome,
+                duration,
+                trace: self.context.as_ref(),
+            }
+            .log();
+        }
+    }
+}
+
+/// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.
+async fn rounds(
+    asked: &Asked,
+    permitted: Permitted,
+    conversation: Option<Arc<Talk>>,
+    counted: &mut Counted<'_>,
+) -> Result<Text, Problem> {
     let mut permitted = permitted;
     let mut rounds = 0;
     loop {
@@ -396,15 +502,15 @@ async fn complete(asked: &Asked, permitted: Permitted, conversation: Option<Arc<
             replaced: permitted.replaced(),
             caller: &asked.caller,
             conversation: conversation.clone().map(|c| c as Arc<dyn Conversation>),
-            trace: None,
+            trace: counted.trace(),
             timeout: None,
         };
         let answer = server.call(call).await.map_err(|failure| {
-            tracing::info!(server = server.slug(), %failure, ms = began.elapsed().as_millis(), "call failed");
+            tracing::info!(server = server.slug(), %failure, ms = counted.began.elapsed().as_millis(), "call failed");
             Problem::failed(server.slug(), &failure)
         })?;
         match (answer.kind, asked.era(), &answer.outcome) {
-            (_, era, Outcome::Error(error)) => {
+            (_, era, jsonrpc::Outcome::Error(error)) => {
                 let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
                 return Err(Problem::relayed(*error, &answer.text, permitted.method(), from, era));
             }
@@ -420,7 +526,11 @@ async fn complete(asked: &Asked, permitted: Permitted, conversation: Option<Arc<
                 let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
                 return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
             }
-            _ => return response::write(asked, &permitted, &answer),
+            _ => {
+                let failed = answer.member("isError") == Some(b"true");
+                counted.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
+                return response::write(asked, &permitted, &answer);
+            }
         }
     }
 }

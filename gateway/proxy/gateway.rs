@@ -19,6 +19,7 @@ use lockgate_protocol::modern::{SESSION_HEADER, VERSION_HEADER};
 use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::sealed::{BadSecret, Sealer};
+use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_upstream::{Events, Upstream};
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ pub struct Gateway {
     pub(crate) stopping: CancellationToken,
     /// Streams open now.
     pub(crate) streams: Arc<AtomicUsize>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracer: Option<Tracer>,
 }
 
 /// What the configuration decides about the request path.
@@ -91,14 +94,16 @@ impl Gateway {
     ///
     /// # Errors
     /// [`Unusable`].
-    pub fn start(rules: Rules) -> Result<Arc<Self>, Unusable> {
+    pub fn start(rules: Rules, metrics: Arc<Metrics>, tracer: Option<Tracer>) -> Result<Arc<Self>, Unusable> {
         let setup = Setup::new(rules, None)?;
         let gateway = Arc::new(Self {
-            hub: Hub::new(setup.naming),
+            hub: Hub::new(setup.naming, &metrics),
             setup: ArcSwap::from_pointee(setup),
             sessions: Sessions::new(),
             stopping: CancellationToken::new(),
             streams: Arc::default(),
+            metrics,
+            tracer,
         });
         tokio::spawn(hub::follow(Arc::clone(&gateway)));
         tokio::spawn(sweep(Arc::clone(&gateway)));
@@ -151,6 +156,12 @@ impl Gateway {
         self.streams.load(Ordering::Relaxed)
     }
 
+    /// Brings what is only counted here into the metrics.
+    pub fn observe(&self) {
+        self.metrics.sessions().set(self.session_count());
+        self.metrics.streams().set(self.stream_count());
+    }
+
     /// Ends all streams properly and takes no new ones.
     pub fn stop(&self) {
         self.stopping.cancel();
@@ -166,6 +177,7 @@ impl Gateway {
         let principal = match setup.authenticator.authenticate(&inbound.credentials) {
             Ok(principal) => principal,
             Err(unknown) => {
+                self.metrics.rejected(Rejection::Unauthenticated);
                 tracing::info!(target: "audit", decision = "deny", reason = %unknown, "caller not authenticated");
                 return Problem::unauthenticated(unknown).reply(None, Era::Legacy);
             }

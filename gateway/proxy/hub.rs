@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_telemetry::{Metrics, ServerState};
 use lockgate_upstream::{Event, Events, ListKind, State, Upstream};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -44,10 +45,10 @@ pub(crate) enum News {
 }
 
 impl Hub {
-    pub(crate) fn new(naming: Naming) -> Self {
+    pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
             servers: Mutex::default(),
-            catalog: ArcSwap::from_pointee(Catalog::merge(0, Servers::new(), naming)),
+            catalog: ArcSwap::from_pointee(Catalog::merge(0, Servers::new(), naming, metrics)),
             views: moka::sync::Cache::builder().max_capacity(4096).build(),
             events: broadcast::channel(BACKLOG).0,
             news: broadcast::channel(BACKLOG).0,
@@ -109,11 +110,11 @@ impl Hub {
     }
 
     /// Merges again. Gives the old and the new catalog's versions when something changed.
-    fn rebuild(&self, setup: &Setup) {
+    fn rebuild(&self, setup: &Setup, metrics: &Metrics) {
         let servers = self.servers.lock().clone();
         let pending = servers.values().any(|s| s.status().state == State::Pending);
         let version = self.catalog.load().version + 1;
-        self.catalog.store(Arc::new(Catalog::merge(version, servers, setup.naming)));
+        self.catalog.store(Arc::new(Catalog::merge(version, servers, setup.naming, metrics)));
         let _ = self.news.send(News::Catalog);
         if !pending {
             self.settled.store(true, Ordering::Release);
@@ -150,9 +151,36 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
             tokio::time::sleep(SETTLE).await;
             let setup = gateway.setup();
             let before = hub.catalog();
-            hub.rebuild(&setup);
+            hub.rebuild(&setup, &gateway.metrics);
+            report(&before, &hub.catalog(), &gateway.metrics);
             gateway.tell_sessions(&before, &setup);
         }
+    }
+}
+
+/// Counts states, restarts and changes of servers, and forgets those that are gone.
+fn report(before: &Catalog, after: &Catalog, metrics: &Metrics) {
+    for slug in before.servers.keys().filter(|slug| !after.servers.contains_key(*slug)) {
+        metrics.remove_server(slug);
+    }
+    for (slug, server) in &after.servers {
+        let counters = metrics.server(slug);
+        let (status, catalog) = (server.status(), server.catalog());
+        counters.set_state(match status.state {
+            State::Pending => ServerState::Pending,
+            State::Connected => ServerState::Connected,
+            State::NeedsAuth => ServerState::NeedsAuth,
+            State::Failed => ServerState::Failed,
+            State::Disabled => ServerState::Disabled,
+        });
+        let known = before.seen(slug);
+        if known.is_some_and(|(restarts, _)| status.restarts > restarts) {
+            counters.restarted();
+        }
+        if known.is_some_and(|(_, version)| version > 0 && catalog.version > version) {
+            counters.list_changed();
+        }
+        metrics.keep_tools(slug, catalog.tools.iter().map(|tool| &*tool.key));
     }
 }
 

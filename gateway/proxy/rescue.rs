@@ -13,6 +13,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
+use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
@@ -28,11 +29,13 @@ pub(crate) struct Problem {
     pub(crate) status: Option<StatusCode>,
     pub(crate) retry_after: Option<Duration>,
     challenge: bool,
+    /// How it is counted.
+    pub(crate) outcome: Outcome,
 }
 
 impl Problem {
     pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), data: None, status: None, retry_after: None, challenge: false }
+        Self { code, message: message.into(), data: None, status: None, retry_after: None, challenge: false, outcome: Outcome::ProtocolError }
     }
 
     pub(crate) fn data(mut self, data: Value) -> Self {
@@ -97,6 +100,11 @@ impl Problem {
         let outcome = if failure.sent { "; the outcome is unknown" } else { "" };
         let mut problem = Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
         problem.data = Some(data);
+        problem.outcome = match failure.kind {
+            FailureKind::Timeout => Outcome::Timeout,
+            FailureKind::Garbage | FailureKind::TooLarge => Outcome::ProtocolError,
+            _ => Outcome::Unavailable,
+        };
         problem.retry_after = failure.retry_after;
         problem
     }

@@ -146,6 +146,15 @@ impl Connection {
         self.over.set(words.to_owned());
     }
 
+    /// Waits for the end of its process; for ever when there is none.
+    pub(crate) async fn exit(&self) -> String {
+        let exit = self.child.lock().as_ref().map(Child::exit);
+        match exit {
+            Some(exit) => format!("the server's process {}", exit.await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// The last lines that its process wrote to stderr.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.child.lock().as_ref().map(Child::stderr_tail).unwrap_or_default()

@@ -55,12 +55,14 @@ pub(crate) struct Refused {
     pub(crate) retry_legacy: bool,
     /// Try HTTP+SSE instead of Streamable HTTP.
     pub(crate) maybe_sse: bool,
+    /// It refused `initialize` as a modern server does.
+    pub(crate) modern: bool,
 }
 
 impl Refused {
     pub(crate) fn new(stage: Stage, words: impl Into<String>) -> Self {
         let trouble = Trouble { stage, words: words.into(), stderr: Vec::new() };
-        Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false }
+        Self { trouble, needs_auth: false, retry_legacy: false, maybe_sse: false, modern: false }
     }
 
     fn of(failure: &Failure) -> Self {
@@ -97,7 +99,17 @@ pub(crate) async fn open(
             Probe::Again(words) | Probe::Incompatible(words) => return Err(Refused::new(Stage::Handshake, words)),
         }
     }
-    initialize(link, intro).await.map(|welcome| legacy_peer(welcome, transport))
+    let refused = match initialize(link, intro).await {
+        Ok(welcome) => return Ok(legacy_peer(welcome, transport)),
+        Err(refused) => refused,
+    };
+    // A slow server may answer the probe only now, and be modern for good from then on.
+    if refused.modern && choice == EraChoice::Auto
+        && let Probe::Modern(revision, found) = probe(link, intro, 2).await
+    {
+        return Ok(modern_peer(revision, *found, transport));
+    }
+    Err(refused)
 }
 
 fn modern_peer(revision: Revision, found: Discovery, transport: &'static str) -> Peer {
@@ -228,7 +240,9 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
             .map_err(|e| Refused::new(Stage::Handshake, format!("initialize: {e}")))?,
         Outcome::Error(error) => {
             let failure = crate::connection::refused(Method::Initialize, *error, &response.text);
-            return Err(Refused::new(Stage::Handshake, failure.words));
+            let mut refused = Refused::new(Stage::Handshake, failure.words);
+            refused.modern = error.code == code::UNSUPPORTED_VERSION;
+            return Err(refused);
         }
     };
     if let Link::Http(link) = link {

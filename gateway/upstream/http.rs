@@ -69,10 +69,6 @@ impl HttpLink {
         Self { origin, base, limits, inbox, session: RwLock::new(HeaderMap::new()) }
     }
 
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
     /// Headers that all later requests carry (legacy session id and version).
     pub(crate) fn set_session(&self, headers: HeaderMap) {
         *self.session.write() = headers;
@@ -358,7 +354,8 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
     let words = format!("the server answered with HTTP status {}", status.as_u16());
     match status.as_u16() {
         401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
-        404 if has_session => Failure::new(Kind::SessionLost, "the server has forgotten the session"),
+        // Some servers say 400 where the specification says 404; no request of ours is malformed.
+        400 | 404 if has_session => Failure::new(Kind::SessionLost, "the server has forgotten the session"),
         408 | 429 | 502..=504 => {
             let wait = retry_after(&posted.headers).unwrap_or(Duration::from_secs(1));
             Failure::new(Kind::Unavailable, words).retry_after(wait).after_send()

@@ -103,14 +103,21 @@ impl Child {
         self.tail.lines()
     }
 
+    /// As [`Self::wait`], without holding on to the child.
+    pub(crate) fn exit(&self) -> impl Future<Output = String> + Send + use<> {
+        let mut exit = self.exit.clone();
+        async move {
+            match exit.wait_for(Option::is_some).await {
+                Ok(words) => words.clone().unwrap_or_default(),
+                // The supervisor is gone without a word only when the runtime is.
+                Err(_) => "is no longer watched".to_owned(),
+            }
+        }
+    }
+
     /// Waits for its end. Says how it ended: `exited with code 1`, `killed by signal 9`.
     pub(crate) async fn wait(&self) -> String {
-        let mut exit = self.exit.clone();
-        match exit.wait_for(Option::is_some).await {
-            Ok(words) => words.clone().unwrap_or_default(),
-            // The supervisor is gone without a word only when the runtime is.
-            Err(_) => "no longer watched".to_owned(),
-        }
+        self.exit().await
     }
 
     /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM, then SIGKILL, both to the whole

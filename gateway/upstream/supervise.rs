@@ -240,6 +240,7 @@ async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -
     loop {
         tokio::select! {
             words = over.wait() => return words,
+            words = connection.exit() => return words,
             words = &mut follow => return words,
             () = shared.stale.notified() => {
                 tokio::time::sleep(SETTLE).await;

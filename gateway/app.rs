@@ -1,0 +1,245 @@
+//! The composition root: makes every layer from its configuration and hands each what it may use, in the order in
+//! which a request passes them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use lockgate_admin::{Health, LifeCycle, State};
+use lockgate_config::{Config, Loaded, Sources};
+use lockgate_egress::Connector;
+use lockgate_listener::{Receive, Server, Stdio};
+use lockgate_proxy::face::{Inbound, Reply};
+use lockgate_proxy::{Gateway, Rules};
+use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_upstream::{Client, Surroundings, Upstream};
+use parking_lot::Mutex;
+
+use crate::{reload, shutdown};
+
+/// How long running requests may take once the gateway is told to stop.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A running gateway and what it is made of.
+pub(crate) struct App {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) life: LifeCycle,
+    metrics: Arc<Metrics>,
+    around: Surroundings,
+    clients: Mutex<BTreeMap<String, Arc<Client>>>,
+    builtin: Vec<Arc<dyn Upstream>>,
+}
+
+impl App {
+    /// Starts the gateway and its servers; needs a runtime.
+    pub(crate) fn start(config: &Config) -> anyhow::Result<Arc<Self>> {
+        let metrics = Arc::new(Metrics::new(&config.telemetry));
+        let tracer = Tracer::start(&config.telemetry, &metrics)?;
+        let gateway = Gateway::start(rules(config), Arc::clone(&metrics), tracer)?;
+        let around = Surroundings {
+            connector: Arc::new(Connector::new(&config.egress).context("egress")?),
+            egress: config.egress.clone(),
+            events: gateway.events(),
+            info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
+                .to_string()
+                .into_bytes()
+                .into(),
+        };
+        let seen = Arc::downgrade(&gateway);
+        let about = lockgate_tools::About {
+            name: config.proxy.name.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started: Instant::now(),
+            servers: Arc::new(move || seen.upgrade().map(|g| g.servers()).unwrap_or_default()),
+        };
+        let app = Arc::new(Self {
+            builtin: lockgate_tools::servers(&config.tools, about),
+            gateway,
+            life: LifeCycle::new(),
+            metrics,
+            around,
+            clients: Mutex::default(),
+        });
+        app.set_servers(config)?;
+        Ok(app)
+    }
+
+    /// Takes over another configuration. Only servers whose own configuration differs are touched.
+    pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
+        self.set_servers(config)?;
+        self.gateway.set_rules(rules(config))?;
+        Ok(())
+    }
+
+    fn set_servers(&self, config: &Config) -> anyhow::Result<()> {
+        let mut clients = self.clients.lock();
+        let mut next = BTreeMap::new();
+        for wanted in &config.servers {
+            let client = match clients.get(&wanted.slug) {
+                Some(old) if old.config() == wanted => Arc::clone(old),
+                _ => Client::start(wanted.clone(), self.around.clone())?,
+            };
+            next.insert(wanted.slug.clone(), client);
+        }
+        let old = std::mem::replace(&mut *clients, next);
+        let gone = old.into_iter().filter(|(slug, client)| !clients.get(slug).is_some_and(|new| Arc::ptr_eq(new, client)));
+        for (slug, client) in gone {
+            tracing::info!(server = slug, "server closed: its configuration has changed or is gone");
+            tokio::spawn(async move { client.close().await });
+        }
+        let clients = clients.values().map(|client| Arc::clone(client) as Arc<dyn Upstream>);
+        self.gateway.set_servers(clients.chain(self.builtin.iter().cloned()));
+        Ok(())
+    }
+
+    /// Ends every server: sessions, streams, processes.
+    pub(crate) async fn close(&self) {
+        let clients = std::mem::take(&mut *self.clients.lock());
+        let closing: Vec<_> = clients.into_values().map(|client| tokio::spawn(async move { client.close().await })).collect();
+        for task in closing {
+            let _ = task.await;
+        }
+    }
+}
+
+fn rules(config: &Config) -> Rules {
+    Rules { config: config.proxy.clone(), authn: config.authn.clone(), policy: config.policy.clone() }
+}
+
+impl Receive for App {
+    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
+        self.gateway.receive(inbound)
+    }
+}
+
+impl Health for App {
+    fn state(&self) -> State {
+        self.life.state()
+    }
+
+    fn servers(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for server in self.gateway.servers() {
+            *counts.entry(server.status().state.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
+    fn metrics(&self) -> String {
+        self.gateway.observe();
+        self.metrics.render()
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot start")
+}
+
+/// `lockgate serve`.
+pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
+    warn(&loaded);
+    let code = runtime()?.block_on(async {
+        let app = App::start(&loaded.config)?;
+        let server = Server::bind(loaded.config.listener.clone())?;
+        let admin = admin(&loaded.config, &app).await?;
+        tell(server.address(), &loaded.config, admin);
+        let health = lockgate_admin::health_router(Arc::clone(&app));
+        let other = if admin.is_some() { health } else { health.merge(crate::shutdown::guarded_metrics(&app, &loaded.config)) };
+        reload::watch(Arc::clone(&app), loaded, sources, log);
+        let ready = Arc::clone(&app);
+        tokio::spawn(async move {
+            ready.gateway.settle().await;
+            ready.life.ready();
+            tracing::info!("ready");
+        });
+        let stopping = Arc::clone(&app);
+        let signal = async move {
+            shutdown::signal().await;
+            tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
+            stopping.life.shut_down();
+            stopping.gateway.stop();
+        };
+        let cut = server.run(Arc::clone(&app), other, signal, GRACE).await?;
+        app.close().await;
+        app.life.stop();
+        tracing::info!(cut, "stopped");
+        anyhow::Ok(ExitCode::SUCCESS)
+    })?;
+    Ok((String::new(), code))
+}
+
+/// `lockgate stdio`.
+pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
+    warn(&loaded);
+    let runtime = runtime()?;
+    runtime.block_on(async {
+        let app = App::start(&loaded.config)?;
+        let limits = &loaded.config.listener.limits;
+        let bounds = Stdio {
+            line_bytes: limits.body_bytes,
+            depth: loaded.config.proxy.limits.depth,
+            concurrent_requests: limits.concurrent_requests,
+            queued_requests: limits.queued_requests,
+            grace: GRACE,
+        };
+        reload::watch(Arc::clone(&app), loaded, sources, log);
+        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
+        let stopping = Arc::clone(&app);
+        let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
+            shutdown::signal().await;
+            stopping.gateway.stop();
+        });
+        served.await?;
+        app.close().await;
+        anyhow::Ok(())
+    })?;
+    // A blocking read of stdin may still be under way and must not hold up the end.
+    runtime.shutdown_background();
+    Ok((String::new(), ExitCode::SUCCESS))
+}
+
+/// The operator's endpoints on an address of their own, if they have one.
+async fn admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(address) = config.admin.listen else { return Ok(None) };
+    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| format!("admin.listen: {address}"))?;
+    let address = listener.local_addr()?;
+    let router = lockgate_admin::health_router(Arc::clone(app)).merge(lockgate_admin::metrics_router(Arc::clone(app)));
+    tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the operator's endpoints have ended");
+        }
+    });
+    Ok(Some(address))
+}
+
+fn warn(loaded: &Loaded) {
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// What a person wants to know once the gateway listens.
+fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
+    use std::io::Write;
+    let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
+    let key = if config.authn.key.is_some() { " (with `Authorization: Bearer <auth.key>`)" } else { "" };
+    let health = admin.unwrap_or(address);
+    let mut text = format!(
+        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          http://{health}/readyz\n",
+        env!("CARGO_PKG_VERSION"),
+    );
+    if config.servers.is_empty() {
+        text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
+        text.push_str("  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n");
+        text.push_str("  lockgate tools                                     what clients see\n\n");
+        text.push_str("Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: { command: uvx, args: [mcp-server-time] }\n");
+    }
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,118 @@
+//! The command line as a client: it starts the gateway for one question and asks it over the same path as everybody.
+
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use http::{HeaderMap, HeaderValue};
+use lockgate_authn::{Credentials, Peer};
+use lockgate_config::Loaded;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
+use lockgate_protocol::{header, meta, revision::Revision};
+use lockgate_proxy::Gateway;
+use lockgate_proxy::face::{Endpoint, Inbound, Reply, Verb};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+
+/// What a tool answered.
+pub(crate) struct Answer {
+    pub(crate) result: Value,
+    pub(crate) is_error: bool,
+}
+
+/// Starts the gateway, waits until its servers have settled, asks, and ends everything again.
+pub(crate) fn with_gateway(
+    mut loaded: Loaded,
+    question: impl AsyncFnOnce(&Arc<Gateway>) -> anyhow::Result<(String, ExitCode)>,
+) -> anyhow::Result<(String, ExitCode)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    // Somebody waits at a terminal: what goes wrong is shown with the answer, not in a log.
+    if loaded.config.telemetry.level == "info" {
+        loaded.config.telemetry.level = "off".into();
+    }
+    lockgate_telemetry::init(&loaded.config.telemetry)?;
+    let slowest = loaded.config.servers.iter().map(|s| s.start_timeout).max().unwrap_or_default();
+    let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
+    *deadline = (*deadline).max(slowest);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        let app = App::start(&loaded.config)?;
+        app.gateway.settle().await;
+        let answer = question(&app.gateway).await;
+        app.close().await;
+        answer
+    })
+}
+
+/// The arguments given on the command line.
+pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
+    let mut read = String::new();
+    let text = if text == "-" {
+        std::io::stdin().read_to_string(&mut read).context("stdin")?;
+        &read
+    } else {
+        text
+    };
+    let value: Value = serde_json::from_str(text).context("the arguments are not JSON")?;
+    if !value.is_object() {
+        bail!("the arguments must be a JSON object, such as '{{\"text\":\"hi\"}}'");
+    }
+    Ok(value)
+}
+
+/// All tools, every page.
+pub(crate) async fn tools(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
+    let (mut all, mut cursor) = (Vec::new(), None::<Value>);
+    loop {
+        let mut params = Map::new();
+        if let Some(cursor) = cursor {
+            params.insert("cursor".into(), cursor);
+        }
+        let mut result = ask(gateway, Method::ToolsList, params).await?;
+        if let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) {
+            all.extend(tools);
+        }
+        cursor = result.get("nextCursor").cloned();
+        if cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+/// Calls one tool.
+pub(crate) async fn call(gateway: &Arc<Gateway>, name: &str, arguments: Value) -> anyhow::Result<Answer> {
+    let mut params = Map::new();
+    params.insert("name".into(), name.into());
+    params.insert("arguments".into(), arguments);
+    let result = ask(gateway, Method::ToolsCall, params).await?;
+    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    Ok(Answer { result, is_error })
+}
+
+async fn ask(gateway: &Arc<Gateway>, method: Method, mut params: Map<String, Value>) -> anyhow::Result<Value> {
+    let revision = Revision::NEWEST_MODERN.as_str();
+    let mut headers = HeaderMap::new();
+    headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
+    headers.insert(METHOD_HEADER, HeaderValue::from_static(method.as_str()));
+    if let Some(name) = method.target().and_then(|key| params.get(key)).and_then(Value::as_str) {
+        headers.insert(NAME_HEADER, HeaderValue::from_str(&header::encode_value(name))?);
+    }
+    params.insert("_meta".into(), json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}));
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
+    let inbound = Inbound {
+        endpoint: Endpoint::All,
+        credentials: Credentials { peer: Peer::Stdio, bearer: None },
+        verb: Verb::Post(message.to_string().into()),
+        headers,
+    };
+    let Reply::Message { body, .. } = gateway.receive(inbound).await else { bail!("the gateway gave no answer") };
+    let mut answer: Value = serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
+    if let Some(error) = answer.get("error") {
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
+        let hint = if message.starts_with("unknown tool") { "; `lockgate tools` lists them" } else { "" };
+        return Err(anyhow!("{message}{hint}"));
+    }
+    Ok(answer.get_mut("result").map(Value::take).unwrap_or_default())
+}

@@ -1,0 +1,188 @@
+//! The command line: what may be asked of the program, and how it answers. Nothing here knows MCP.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use lockgate_config::{Flags, Loaded, Sources, Transport};
+
+use crate::{app, ask, show};
+
+/// One gate in front of many MCP servers, across both protocol eras.
+///
+/// Without a command it serves HTTP on 127.0.0.1:3001, with the servers of lockgate.yaml in the current folder, or
+/// with a small example server when there is no such file.
+#[derive(Parser)]
+#[command(name = "lockgate", version, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockgate                                   serve on http://127.0.0.1:3001/mcp
+  lockgate serve --config team.yaml          with a configuration file
+  lockgate serve --mcp-servers claude.json   with the servers of a desktop client's file
+  lockgate check                             find every mistake in the configuration
+  lockgate tools                             what clients will see
+  lockgate call example__echo '{\"text\":\"hi\"}'
+
+A configuration file is as short as this:
+  servers:
+    time: { command: uvx, args: [mcp-server-time] }
+    docs: { url: https://example.com/mcp }";
+
+#[derive(Args, Clone)]
+struct Common {
+    /// Configuration file (YAML, TOML or JSON) [default: lockgate.yaml, .yml, .toml or .json here]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A client's own file with `mcpServers` (Claude Desktop, Cursor, VS Code); may be repeated
+    #[arg(long, global = true, value_name = "FILE")]
+    mcp_servers: Vec<PathBuf>,
+    /// Address to listen on [default: 127.0.0.1:3001]
+    #[arg(long, global = true, value_name = "ADDR")]
+    listen: Option<String>,
+    /// `development` (default) or `production`
+    #[arg(long, global = true, value_name = "NAME")]
+    profile: Option<String>,
+    /// Log filter, such as `debug` or `lockgate=debug,warn`
+    #[arg(long, global = true, value_name = "FILTER")]
+    log_level: Option<String>,
+    /// Data as JSON instead of tables and text
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve clients over HTTP (the default)
+    Serve,
+    /// Serve one client over stdin and stdout, for desktop clients
+    Stdio,
+    /// Check the configuration and report every mistake; exit code 1 if there is one
+    Check,
+    /// Connect to every server and show how it is
+    Servers,
+    /// Connect to every server and list the tools as clients see them
+    Tools,
+    /// Call one tool
+    Call {
+        /// Exposed name, such as `time__get_current_time` or `time/get_current_time`
+        name: String,
+        /// Arguments as a JSON object; `-` reads them from stdin
+        #[arg(default_value = "{}")]
+        arguments: String,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let sources = sources(&cli.common);
+    if let Some(Command::Schema) = cli.command {
+        return print(&serde_json::to_string_pretty(&lockgate_config::schema()).unwrap_or_default());
+    }
+    let loaded = match lockgate_config::load(&sources) {
+        Ok(loaded) => loaded,
+        Err(report) => {
+            let text = if cli.common.json {
+                serde_json::to_string_pretty(&report).unwrap_or_default()
+            } else {
+                report.to_string()
+            };
+            // A check's findings are its output; for every other command they are the reason why it fails.
+            let _ = match cli.command {
+                Some(Command::Check) => writeln!(std::io::stdout(), "{text}"),
+                _ => writeln!(std::io::stderr(), "{text}"),
+            };
+            return ExitCode::FAILURE;
+        }
+    };
+    let json = cli.common.json;
+    match cli.command.unwrap_or(default_command(&loaded)) {
+        Command::Check => check(&loaded, json),
+        Command::Serve => finish(app::serve(loaded, sources)),
+        Command::Stdio => finish(app::stdio(loaded, sources)),
+        Command::Servers => finish(ask::with_gateway(loaded, async |gateway| {
+            let servers = show::Servers::of(gateway);
+            Ok((servers.render(json), ExitCode::SUCCESS))
+        })),
+        Command::Tools => finish(ask::with_gateway(loaded, async |gateway| {
+            let tools = ask::tools(gateway).await?;
+            Ok((show::tools(&tools, json), ExitCode::SUCCESS))
+        })),
+        Command::Call { name, arguments } => finish(ask::arguments(&arguments).and_then(|arguments| {
+            ask::with_gateway(loaded, async |gateway| {
+                let answer = ask::call(gateway, &name, arguments).await?;
+                let code = if answer.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+                Ok((show::answer(&answer, json), code))
+            })
+        })),
+        Command::Schema => ExitCode::SUCCESS,
+    }
+}
+
+fn default_command(loaded: &Loaded) -> Command {
+    match loaded.transport {
+        Some(Transport::Stdio) => Command::Stdio,
+        Some(Transport::Http) | None => Command::Serve,
+    }
+}
+
+fn sources(common: &Common) -> Sources {
+    Sources {
+        config: common.config.clone(),
+        mcp_servers: common.mcp_servers.clone(),
+        flags: Flags {
+            listen: common.listen.clone(),
+            log_level: common.log_level.clone(),
+            profile: common.profile.clone(),
+            ..Flags::default()
+        },
+        env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
+        cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+    }
+}
+
+fn check(loaded: &Loaded, json: bool) -> ExitCode {
+    if json {
+        let report = serde_json::json!({"problems": loaded.warnings, "servers": loaded.config.servers.len()});
+        return print(&serde_json::to_string_pretty(&report).unwrap_or_default());
+    }
+    let mut text: String = loaded.warnings.iter().map(|warning| format!("{warning}\n")).collect();
+    let files: Vec<_> = loaded.files.iter().map(|f| f.display().to_string()).collect();
+    let from = if files.is_empty() { "built-in defaults".to_owned() } else { files.join(", ") };
+    text.push_str(&format!("ok: {} servers, from {from}", loaded.config.servers.len()));
+    print(&text)
+}
+
+/// Prints output; a reader that has gone (`| head`) is not an error.
+fn print(text: &str) -> ExitCode {
+    let _ = writeln!(std::io::stdout(), "{text}");
+    ExitCode::SUCCESS
+}
+
+fn finish(result: anyhow::Result<(String, ExitCode)>) -> ExitCode {
+    match result {
+        Ok((text, code)) => {
+            if !text.is_empty() {
+                print(&text);
+            }
+            code
+        }
+        Err(error) => {
+            let red = std::io::stderr().is_terminal();
+            let (on, off) = if red { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
+            let _ = writeln!(std::io::stderr(), "{on}error:{off} {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
