@@ -3,10 +3,10 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, Entry, HeaderValue};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lockgate_authn::{Credentials, Peer};
@@ -47,6 +47,8 @@ pub(crate) struct Link<R, O> {
     pub pulse: Arc<Pulse>,
     pub remote: SocketAddr,
     pub local: IpAddr,
+    /// The `Host` that passed first: nearly always the only one of a connection.
+    pub host: OnceLock<HeaderValue>,
 }
 
 /// What a path leads to.
@@ -88,7 +90,7 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     request: Request<Incoming>,
 ) -> Result<Reaction<O>, Infallible> {
     let active = link.pulse.begin();
-    let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local) {
+    let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
         Ok(origin) => origin,
         Err(refusal) => return Ok(refuse(refusal)),
     };
@@ -199,11 +201,12 @@ pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
 
 /// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero never.
 fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
-    let mut values = headers.get_all(ACCEPT).iter().peekable();
-    if values.peek().is_none() {
+    let values = headers.get_all(ACCEPT);
+    // Absent, or what nearly every client sends.
+    if values.iter().next().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
-    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
+    values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
         let mut parts = range.split(';').map(str::trim);
         let essence = parts.next().unwrap_or_default();
         let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
@@ -217,22 +220,18 @@ fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
 
 /// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
 pub(crate) fn credentials(ip: IpAddr, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
-    let mut bearer = None;
-    if let Ok(Entry::Occupied(entry)) = headers.try_entry(AUTHORIZATION) {
-        let (_, mut values) = entry.remove_entry_mult();
-        let value = values.next();
-        if values.next().is_some() {
-            return Err(Refusal::Authorization);
-        }
-        bearer = value.as_ref().and_then(token);
+    // The two counts differ only when some header stands several times, which is rare.
+    if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
+        return Err(Refusal::Authorization);
     }
+    let bearer = headers.remove(AUTHORIZATION).as_ref().and_then(token);
     Ok(Credentials { peer: Peer::Address(ip), bearer })
 }
 
 fn token(value: &HeaderValue) -> Option<String> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    let token = token.trim();
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
+    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+    let token = std::str::from_utf8(token.trim_ascii()).ok()?;
+    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then(|| token.to_owned())
 }
 
 /// The answer to OPTIONS: what may be sent here, to a page and to anybody else.

@@ -1,5 +1,7 @@
 //! For tests: a `Receive` made of a closure, a server around it on a free port, and a client that sends raw bytes.
 
+#![allow(clippy::unwrap_used)]
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -2,11 +2,12 @@
 //! and the CORS headers of pages that may. It knows nothing of paths, credentials or MCP.
 
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST, HeaderValue, ORIGIN,
-    VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST, HeaderName,
+    HeaderValue, ORIGIN, VARY,
 };
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
@@ -47,30 +48,50 @@ impl Gate {
     /// Checks Host, then Origin; gives the origin that is to get CORS headers, if there is one.
     ///
     /// `local` is this end of the connection: a probe may address the machine by any of its own addresses, and an
-    /// address cannot be rebound.
-    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap, local: IpAddr) -> Result<Option<HeaderValue>, Refusal> {
-        self.host(uri.authority(), headers, local)?;
-        let mut origins = headers.get_all(ORIGIN).iter();
-        match (origins.next(), origins.next()) {
-            (None, _) => Ok(None),
-            (Some(origin), None) if self.origin(origin) => Ok(Some(origin.clone())),
+    /// address cannot be rebound. `passed` remembers the header that passed first on this connection.
+    pub(crate) fn admit(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        local: IpAddr,
+        passed: &OnceLock<HeaderValue>,
+    ) -> Result<Option<HeaderValue>, Refusal> {
+        self.host(uri.authority(), headers, local, passed)?;
+        match single(headers, ORIGIN) {
+            Ok(None) => Ok(None),
+            Ok(Some(origin)) if self.origin(origin) => Ok(Some(origin.clone())),
             _ => Err(Refusal::Origin),
         }
     }
 
     /// Both the target's authority (HTTP/2, or an absolute target) and the header have to pass.
-    fn host(&self, authority: Option<&Authority>, headers: &HeaderMap, local: IpAddr) -> Result<(), Refusal> {
-        let mut hosts = headers.get_all(HOST).iter();
-        let header = hosts.next();
-        if hosts.next().is_some() || header.is_none() && authority.is_none() {
+    fn host(
+        &self,
+        authority: Option<&Authority>,
+        headers: &HeaderMap,
+        local: IpAddr,
+        passed: &OnceLock<HeaderValue>,
+    ) -> Result<(), Refusal> {
+        let header = single(headers, HOST).map_err(|Several| Refusal::NoHost)?;
+        if header.is_none() && authority.is_none() {
             return Err(Refusal::NoHost);
         }
         if self.any_host {
             return Ok(());
         }
-        let named = authority.is_none_or(|authority| self.serves(authority.as_str(), local));
-        let sent = header.is_none_or(|host| host.to_str().is_ok_and(|host| self.serves(host, local)));
-        if named && sent { Ok(()) } else { Err(Refusal::Host) }
+        if authority.is_some_and(|authority| !self.serves(authority.as_str(), local)) {
+            return Err(Refusal::Host);
+        }
+        match header {
+            Some(header) if passed.get() != Some(header) => {
+                if !header.to_str().is_ok_and(|host| self.serves(host, local)) {
+                    return Err(Refusal::Host);
+                }
+                passed.get_or_init(|| header.clone());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn serves(&self, host: &str, local: IpAddr) -> bool {
@@ -126,6 +147,17 @@ pub(crate) fn preflight(headers: &mut HeaderMap, request: &HeaderMap, methods: &
     {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, granted);
     }
+}
+
+/// A header that must not stand twice does.
+struct Several;
+
+/// The value of a header that may stand once. The two counts differ only when some header stands several times.
+fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Several> {
+    if headers.len() != headers.keys_len() && headers.get_all(&name).iter().nth(1).is_some() {
+        return Err(Several);
+    }
+    Ok(headers.get(name))
 }
 
 /// `name`, `name:port`, `[v6]` or `[v6]:port` into name (without brackets) and port.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -270,6 +270,7 @@ async fn serve<R: Receive, O: Other>(
             pulse,
             remote,
             local: local.ip().to_canonical(),
+            host: OnceLock::new(),
         };
         if let Some(identity) = &app.identity {
             match identity.acceptor().accept(stream).await {

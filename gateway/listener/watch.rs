@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
@@ -235,10 +235,15 @@ impl Drop for Entry {
 /// Runs a connection's whole task until it ends or is cut.
 pub(crate) async fn run(entry: Entry, task: impl Future<Output = ()>) {
     let mut task = std::pin::pin!(task);
+    let mut known: Option<Waker> = None;
     std::future::poll_fn(|cx| {
-        // The task's waker never changes, so this is a comparison from the second time on.
-        entry.pulse.waker.register(cx.waker());
-        if entry.pulse.order() == Order::Cut {
+        let pulse = &entry.pulse;
+        // An order takes the waker along, so after the first one it has to be left again every time.
+        if pulse.order() != Order::Open || known.as_ref().is_none_or(|known| !known.will_wake(cx.waker())) {
+            pulse.waker.register(cx.waker());
+            known = Some(cx.waker().clone());
+        }
+        if pulse.order() == Order::Cut {
             return Poll::Ready(());
         }
         task.as_mut().poll(cx)

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use std::time::Duration;
 
 use super::*;
@@ -29,7 +31,11 @@ fn ask(gate: &Gate, target: &str, headers: &[(&'static str, &str)]) -> Result<bo
         map.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let local = "10.1.2.3".parse().unwrap();
-    gate.admit(&target.parse().unwrap(), &map, local).map(|origin| origin.is_some())
+    let passed = OnceLock::new();
+    let first = gate.admit(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
+    let again = gate.admit(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
+    assert_eq!(first, again);
+    first
 }
 
 #[test]
@@ -155,4 +161,15 @@ fn a_preflight_grants_only_what_mcp_has() {
     let mut headers = HeaderMap::new();
     preflight(&mut headers, &HeaderMap::new(), "POST");
     assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_HEADERS));
+}
+
+#[test]
+fn a_host_that_passed_does_not_open_the_gate_for_another() {
+    let gate = gate("127.0.0.1:0", &[], &[]);
+    let (passed, uri) = (OnceLock::new(), Uri::from_static("/mcp"));
+    for (host, expected) in [("localhost", true), ("evil.example", false), ("127.0.0.1", true), ("localhost", true)] {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+        let admitted = gate.admit(&uri, &headers, "127.0.0.1".parse().unwrap(), &passed);
+        assert_eq!(admitted.is_ok(), expected, "{host}");
+    }
 }

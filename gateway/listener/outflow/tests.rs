@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
 use tokio::sync::mpsc;

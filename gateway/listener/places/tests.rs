@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -49,13 +51,13 @@ async fn under_stress_the_bound_holds_and_nothing_leaks() {
                     let work = async {
                         let place = Places::enter(&*places).await.unwrap();
                         assert!(running.fetch_add(1, Ordering::SeqCst) < 3);
-                        if (n + round) % 3 == 0 {
+                        if (n + round).is_multiple_of(3) {
                             tokio::task::yield_now().await;
                         }
                         running.fetch_sub(1, Ordering::SeqCst);
                         drop(place);
                     };
-                    if n % 4 == 0 {
+                    if n.is_multiple_of(4) {
                         // Give up at some point of waiting, never while running.
                         let entered = Places::enter(&*places);
                         let _ = tokio::time::timeout(Duration::from_micros(n), entered).await;

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 
 async fn read(chunks: &[&'static str], limit: usize) -> Vec<Line> {
