@@ -141,6 +141,7 @@ pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refus
 
 impl Parts {
     fn member(&mut self, s: &mut Scanner<'_>, text: &[u8], member: Member, keys: Keys) -> Result<Span, Flaw> {
+        undisguised(text, member, keys)?;
         match &*member.name(text) {
             "jsonrpc" => {
                 let span = s.value()?;
@@ -193,6 +194,7 @@ impl Parts {
         let mut meta = None;
         let mut broken = None;
         let (span, members) = s.object(keys, &mut |s, member| {
+            undisguised(text, member, keys)?;
             if !member.is(text, "_meta") {
                 return s.value();
             }
@@ -242,6 +244,24 @@ impl Parts {
             _ => invalid(Broken::Shape),
         }
     }
+}
+
+/// Members that the gateway reads. A key that is one of them but for its case would be read by some servers and not by
+/// us, so it is refused even when it stands alone.
+const KNOWN: [&str; 22] = [
+    "jsonrpc", "id", "method", "params", "result", "error", "_meta", "name", "uri", "arguments", "cursor", "ref",
+    "argument", "context", "level", "notifications", "taskId", "task", "requestState", "inputResponses", "requestId",
+    "protocolVersion",
+];
+
+/// Refuses keys that only differ in case from one that we read.
+fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), Flaw> {
+    let name = member.name(text);
+    let disguised = |known: &&str| name.eq_ignore_ascii_case(known) && name != **known;
+    if keys == Keys::Strict && KNOWN.iter().any(|known| disguised(&known)) {
+        return Err(Flaw { what: Fault::CaseVariant, at: member.key.range().start });
+    }
+    Ok(())
 }
 
 fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {

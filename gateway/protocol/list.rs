@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::revision::Revision;
-use crate::scan::{self, Flaw, Keys, Member, Scanner, Span};
-use crate::write::{self, Object};
+use crate::scan::{self, Flaw, Keys, Scanner, Span};
+use crate::write::Object;
 use crate::{header, uri};
 
 /// One item of a server's page.
@@ -42,6 +42,9 @@ pub fn items(text: &Bytes, span: Span, key: &str, max_depth: usize) -> Result<(V
     })?;
     Ok((items, bad))
 }
+
+/// Nesting of blocks that hold URIs: message, content, resource.
+const MAX_BLOCKS: usize = 3;
 
 /// How an item is shown to a client.
 #[derive(Clone, Copy, Debug)]
@@ -147,62 +150,85 @@ pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Opti
     if !uris && !old {
         return None;
     }
-    let mut value: serde_json::Value = serde_json::from_slice(raw).ok()?;
-    let before = value.clone();
-    adapt(&mut value, slug, revision, 0);
-    (value != before).then(|| value.to_string().into_bytes())
+    let mut out = Vec::with_capacity(raw.len() + 64);
+    let mut writer = Adapt { slug, revision, changed: false };
+    writer.value(&mut out, raw, 0).ok()?;
+    writer.changed.then_some(out)
 }
 
-fn adapt(value: &mut serde_json::Value, slug: Option<&str>, revision: Revision, depth: usize) {
-    use serde_json::Value;
-    match value {
-        Value::Array(all) => all.iter_mut().for_each(|v| adapt(v, slug, revision, depth)),
-        Value::Object(block) => {
-            let kind = block.get("type").and_then(Value::as_str).map(str::to_owned);
-            let is_link = kind.as_deref() == Some("resource_link");
-            // the contents of a resource read have no type of their own
-            if (is_link || kind.is_none()) && let (Some(slug), Some(Value::String(uri))) = (slug, block.get_mut("uri")) {
-                *uri = uri::expose(slug, uri).into_owned();
+/// Copies JSON text and changes only what has to change, so that every other byte stays.
+struct Adapt<'a> {
+    slug: Option<&'a str>,
+    revision: Revision,
+    changed: bool,
+}
+
+impl Adapt<'_> {
+    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        match raw.first() {
+            Some(b'[') => self.array(out, raw, depth),
+            Some(b'{') if depth <= MAX_BLOCKS => self.block(out, raw, depth),
+            _ => {
+                out.extend_from_slice(raw);
+                Ok(())
             }
-            for inner in ["resource", "content"] {
-                if depth < 3 && let Some(inner) = block.get_mut(inner) {
-                    adapt(inner, slug, revision, depth + 1);
+        }
+    }
+
+    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        let mut spans = Vec::new();
+        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
+            spans.push(s.value()?);
+            Ok(())
+        })?;
+        out.push(b'[');
+        for (n, span) in spans.into_iter().enumerate() {
+            if n > 0 {
+                out.push(b',');
+            }
+            self.value(out, span.of(raw), depth)?;
+        }
+        out.push(b']');
+        Ok(())
+    }
+
+    /// A content block, a prompt message, a resource: only these hold URIs.
+    fn block(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
+        let text = |name: &str| scan::find(&members, raw, name).and_then(|v| scan::as_str(v.of(raw)));
+        let kind = text("type");
+        let link = kind.as_deref() == Some("resource_link");
+        let uri = self.slug.filter(|_| link || kind.is_none()).zip(text("uri")).map(|(slug, u)| uri::expose(slug, &u).into_owned());
+        let too_new = link && self.revision < Revision::V2025_06_18
+            || kind.as_deref() == Some("audio") && self.revision < Revision::V2025_03_26;
+        if too_new {
+            self.changed = true;
+            let words = match link {
+                true => format!("{} {}", text("name").unwrap_or_default(), uri.or_else(|| text("uri").map(Into::into)).unwrap_or_default()),
+                false => format!("[audio, {}]", text("mimeType").unwrap_or_default()),
+            };
+            let mut object = Object::open(out);
+            object.string("type", "text");
+            object.string("text", words.trim());
+            object.close();
+            return Ok(());
+        }
+        let mut object = Object::open(out);
+        for member in &members {
+            let value = member.value.of(raw);
+            match (&*member.name(raw), &uri) {
+                ("uri", Some(uri)) => {
+                    self.changed = true;
+                    object.string("uri", uri);
                 }
-            }
-            if is_link && revision < Revision::V2025_06_18 || kind.as_deref() == Some("audio") && revision < Revision::V2025_03_26 {
-                *value = as_text(block);
+                (name @ ("resource" | "content"), _) => self.value(object.key(name), value, depth + 1)?,
+                _ => object.copy(member.key.of(raw), value),
             }
         }
-        _ => {}
+        object.close();
+        Ok(())
     }
 }
 
-/// A content block that the revision does not know, as text.
-fn as_text(block: &serde_json::Map<String, serde_json::Value>) -> serde_json::Value {
-    let part = |key: &str| block.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
-    let text = match part("type") {
-        "audio" => format!("[audio, {}]", part("mimeType")),
-        _ => format!("{} {}", part("name"), part("uri")),
-    };
-    serde_json::json!({"type": "text", "text": text.trim()})
-}
-
-/// The end of the member list before which another may be added: whether `members` has `name`.
-#[must_use]
-pub fn has(members: &[Member], text: &[u8], name: &str) -> bool {
-    scan::find(members, text, name).is_some()
-}
-
-/// A JSON string array.
-#[must_use]
-pub fn string_array<'a>(items: impl Iterator<Item = &'a str>) -> Vec<u8> {
-    let mut out = vec![b'['];
-    for (n, item) in items.enumerate() {
-        if n > 0 {
-            out.push(b',');
-        }
-        write::string(&mut out, item);
-    }
-    out.push(b']');
-    out
-}
+#[cfg(test)]
+mod tests;

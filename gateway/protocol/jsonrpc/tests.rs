@@ -46,6 +46,8 @@ fn broken_messages_are_refused_for_the_right_reason() {
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#), Broken::Params.to_string());
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":1}}"#), Broken::Meta.to_string());
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#).starts_with("keys that differ"));
+    assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Arguments":{}}}"#).starts_with("keys that differ"));
+    assert!(what(r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#).starts_with("keys that differ"));
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#).starts_with("duplicate key"));
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"a":1,"A":1}}}"#).starts_with("keys that differ"));
 }
