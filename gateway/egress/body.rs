@@ -19,7 +19,7 @@ use crate::pool::Pool;
 pub struct Body {
     incoming: Incoming,
     /// Gone when the end was seen.
-    held: Option<(Box<Link>, Arc<Pool>)>,
+    held: Option<(Link, Arc<Pool>)>,
 }
 
 /// A body that did not arrive.
@@ -34,7 +34,7 @@ pub enum BodyError {
 }
 
 impl Body {
-    pub(crate) fn new(incoming: Incoming, link: Box<Link>, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(incoming: Incoming, link: Link, pool: Arc<Pool>) -> Self {
         let mut body = Self {
             incoming,
             held: Some((link, pool)),
@@ -96,9 +96,7 @@ impl Body {
     }
 
     fn release(&mut self) {
-        if let Some((mut link, pool)) = self.held.take()
-            && link.is_reusable()
-        {
+        if let Some((link, pool)) = self.held.take() {
             pool.put(link);
         }
     }
@@ -113,10 +111,10 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let Some((link, _)) = &mut this.held else {
+        if this.held.is_none() {
             return Poll::Ready(None);
-        };
-        let frame = ready!(link.poll(cx, |cx| Pin::new(&mut this.incoming).poll_frame(cx)));
+        }
+        let frame = ready!(Pin::new(&mut this.incoming).poll_frame(cx));
         match &frame {
             Some(Ok(_)) if !this.incoming.is_end_stream() => {}
             Some(Ok(_)) | None => this.release(),

@@ -1,10 +1,20 @@
 //! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice unless none of it was sent.
 //!
-//! Measured with `examples/cost.rs` (1 KiB each way, loopback, two shared cores, 15 runs each, fluctuation about 30 %): a task per
-//! connection and a connection polled by its caller cost the same, 12–18 µs of CPU per request with one caller and 9–14 µs with
-//! 8 to 64, on both runtimes; system calls are equal (one `writev`, one `recvfrom`) and so are instructions in user space (19.1
-//! and 19.3 thousand, 11.8 of them in hyper's own reading and writing). Polling by the caller was kept because dropping a request
-//! closes its socket at once, an idle connection wakes nobody, and there is no task to leak.
+//! Who drives a connection was decided by `examples/cost.rs` (microseconds of CPU per request, 1 KiB each way, loopback, two
+//! shared cores; range over three runs, each the median of five interleaved rounds; `naive` lets the caller poll the connection):
+//!
+//! | runtime, callers | task per connection | naive | this pool |
+//! |---|---|---|---|
+//! | current_thread, 1 | 15.3–15.5 | 15.2–15.7 | 15.1–16.3 |
+//! | current_thread, 8 | 8.4–11.8 | 9.1–12.4 | 9.0–12.4 |
+//! | current_thread, 64 | 8.7–14.8 | 9.0–14.0 | 8.8–13.9 |
+//! | multi_thread 2, 1 | 11.9–20.8 | 21.8–28.9 | 15.6–19.6 |
+//! | multi_thread 2, 8 | 10.3–10.9 | 10.8–13.7 | 10.6–11.4 |
+//! | multi_thread 2, 64 | 10.9–14.9 | 14.5–15.6 | 11.3–14.9 |
+//!
+//! A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too: never clearly cheaper than
+//! tasks, and 1 to 5 µs dearer with 8 or more callers on one thread, though system calls (one `writev`, one `recvfrom`) and
+//! instructions in user space (19 thousand, 12 of them in hyper's reading and writing) are the same. So a task drives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -94,7 +104,7 @@ impl Origin {
             .connect(&self.0.target, self.0.policy)
             .await
             .map_err(SendError::unsent)?;
-        let link = Box::new(Link::new(stream).await.map_err(SendError::unsent)?);
+        let link = Link::new(stream).await.map_err(SendError::unsent)?;
         self.exchange(link, request)
             .await
             .map_err(|(error, _)| error)
@@ -103,7 +113,7 @@ impl Origin {
     /// One try on one connection. The error holds the request if it may be tried on another one.
     async fn exchange(
         &self,
-        mut link: Box<Link>,
+        mut link: Link,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Body>, (SendError, Option<Box<Request<Full<Bytes>>>>)> {
         match link.send(request).await {
@@ -123,7 +133,12 @@ impl Origin {
 
     /// Connections that wait for a request now.
     pub fn idle(&self) -> usize {
-        self.0.shelf.lock().idle.len()
+        let shelf = self.0.shelf.lock();
+        shelf
+            .idle
+            .iter()
+            .filter(|idle| !idle.link.is_closed())
+            .count()
     }
 }
 
@@ -156,20 +171,38 @@ struct Shelf {
 }
 
 struct Idle {
-    link: Box<Link>,
+    link: Link,
     since: Instant,
 }
 
 impl Pool {
-    fn take(&self) -> Option<Box<Link>> {
-        let top = self.shelf.lock().idle.pop()?;
-        (top.since.elapsed() < self.idle_timeout).then_some(top.link)
+    /// The connection used last among those that are ready. One whose driver has not yet seen the end of the last exchange
+    /// stays; one that has ended, or has waited too long, goes.
+    fn take(&self) -> Option<Link> {
+        let mut shelf = self.shelf.lock();
+        while let Some(at) = shelf
+            .idle
+            .iter()
+            .rposition(|idle| idle.link.is_ready() || idle.link.is_closed())
+        {
+            let found = shelf.idle.remove(at);
+            if !found.link.is_closed() && found.since.elapsed() < self.idle_timeout {
+                return Some(found.link);
+            }
+        }
+        None
     }
 
     /// Keeps a connection for the next request, or closes it when there are enough.
-    pub(crate) fn put(self: &Arc<Self>, link: Box<Link>) {
+    pub(crate) fn put(self: &Arc<Self>, link: Link) {
+        if link.is_closed() {
+            return;
+        }
         let since = Instant::now();
         let mut shelf = self.shelf.lock();
+        if shelf.idle.len() >= self.capacity {
+            shelf.idle.retain(|idle| !idle.link.is_closed());
+        }
         if shelf.idle.len() >= self.capacity {
             drop(shelf);
             drop(link);

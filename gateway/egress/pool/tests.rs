@@ -228,7 +228,7 @@ async fn a_response_head_beyond_its_bound_is_an_error() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_tasks_share_few_connections_without_a_lost_wake_up() {
     const SCRIPT: &[&str] = &[OK; 500];
-    let server = serve(&[SCRIPT; 16]).await;
+    let server = serve(&[SCRIPT; 64]).await;
     let origin = origin(
         server.port,
         &Config {
