@@ -88,7 +88,11 @@ fn slug(name: &str) -> Option<String> {
     }
     slug.truncate(SLUG);
     let valid = name == slug;
-    let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
+    let slug = if valid {
+        slug
+    } else {
+        slug.trim_matches('-').to_string()
+    };
     (!slug.is_empty()).then_some(slug)
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::expand::Expand;
 use crate::problem::{Place, Problem, Problems, Report};
-use crate::raw::Root;
 use crate::raw::leaf::List;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
@@ -33,15 +32,21 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let mut layers = Layers(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers.find(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
+    let listen = layers
+        .find(&["listen"])
+        .and_then(Node::as_text)
+        .unwrap_or(validate::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);
 
     let transport = loading.transport();
-    let Loading { mut problems, mut files, .. } = loading;
-    let merged = layers.merge().and_then(|merged| merged.deserialize::<Root>());
-    let config = match merged {
+    let Loading {
+        mut problems,
+        mut files,
+        ..
+    } = loading;
+    let config = match layers.merge() {
         Ok(root) => validate::config(root, &layers, sources, &mut problems),
         Err(error) => {
             // Layers were clean, so only sections and single values of one name can meet here.
@@ -125,30 +130,37 @@ impl Loading<'_> {
     /// The layers of imported files: those of the strongest `import`, and those of `--mcp-servers`.
     fn imports(&mut self, strongest_first: &[&Layer]) -> Vec<Layer> {
         let cwd = self.sources.cwd.clone();
-        let mut paths: Vec<(PathBuf, Place)> = Vec::new();
+        let mut paths: Vec<(PathBuf, Place, bool)> = Vec::new();
         if let Some(node) = strongest_first.iter().find_map(|layer| layer.root.get(&["import"])) {
             let base = self.base_of(&node.place);
             let List(named) = node.to_figment().deserialize().unwrap_or_default();
             for (at, name) in named.into_iter().enumerate() {
-                let place = node.get(&[at.to_string()]).unwrap_or(node).place.clone();
-                paths.push((base.join(name), place));
+                let item = node.get(&[at.to_string()]).unwrap_or(node);
+                paths.push((base.join(name), item.place.clone(), item.referenced));
             }
         }
         let flags = self.sources.mcp_servers.iter();
-        paths.extend(flags.map(|path| (cwd.join(path), Place::Flag("--mcp-servers"))));
-        if let Some((_, place)) = paths.get(IMPORTS) {
+        paths.extend(flags.map(|path| (cwd.join(path), Place::Flag("--mcp-servers"), false)));
+        if let Some((_, place, _)) = paths.get(IMPORTS) {
             let what = format!("at most {IMPORTS} files can be imported");
             self.problems.push(Problem::error(place.clone(), "import", what));
             paths.truncate(IMPORTS);
         }
-        let layers = paths.into_iter().map(|(path, place)| self.import(&path, place));
+        let layers = paths
+            .into_iter()
+            .map(|(path, place, secret)| self.import(&path, place, secret));
         layers.collect()
     }
 
-    fn import(&mut self, path: &Path, named_at: Place) -> Layer {
+    fn import(&mut self, path: &Path, named_at: Place, secret: bool) -> Layer {
         if !path.is_file() {
-            let shown = source::display_path(path, &self.sources.cwd);
-            let what = format!("there is no file {}", shown.display());
+            let what = match secret {
+                true => "there is no such file".to_string(),
+                false => format!(
+                    "there is no file {}",
+                    source::display_path(path, &self.sources.cwd).display()
+                ),
+            };
             let hint = "the path is relative to the file that names it";
             self.problems.push(Problem::error(named_at, "import", what).hint(hint));
             return unreadable();
@@ -200,7 +212,8 @@ impl Loading<'_> {
                         let what = format!("another server of this name is defined at {place}");
                         let hint = "rename one of them, or leave out `command` and `url` here to only add settings";
                         let key = format!("servers.{slug}");
-                        self.problems.push(Problem::error(entry.place.clone(), key, what).hint(hint));
+                        self.problems
+                            .push(Problem::error(entry.place.clone(), key, what).hint(hint));
                     }
                     Some(_) => {}
                     None => {

@@ -30,3 +30,5 @@ fn tidy(value: &mut Value) {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub mod walk;

@@ -96,13 +96,30 @@ impl Check<'_> {
             place => place,
         };
         self.wrong = true;
-        self.problems.push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
+        self.problems
+            .push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
     }
 
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.layers.find(path).map(|node: &Node| node.shown(&owned)).unwrap_or_default()
+        self.layers
+            .find(path)
+            .map(|node: &Node| node.shown(&owned))
+            .unwrap_or_default()
+    }
+
+    /// Reports what is wrong with the item of a list, at the item itself when the list was written as one.
+    fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
+        let at = at.to_string();
+        let item: Vec<&str> = list.iter().copied().chain([at.as_str()]).collect();
+        let path = if self.layers.find(&item).is_some() {
+            &item[..]
+        } else {
+            list
+        };
+        let shown = self.shown(path);
+        self.error(path, format!("{what}{shown}"), hint);
     }
 
     /// A file that has to be there.
@@ -110,7 +127,11 @@ impl Check<'_> {
         let file = Path::new(&text.0).to_path_buf();
         if !file.is_file() {
             let shown = self.shown(path);
-            self.error(path, format!("there is no such file{shown}"), "a relative path starts at the file that names it");
+            self.error(
+                path,
+                format!("there is no such file{shown}"),
+                "a relative path starts at the file that names it",
+            );
         }
         file
     }
@@ -173,7 +194,9 @@ impl Check<'_> {
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
         };
         let otlp = telemetry.otlp.as_ref().and_then(|text| {
-            let url = url::Url::parse(&text.0).ok().filter(|u| is_http(u) && u.username().is_empty() && u.password().is_none());
+            let url = url::Url::parse(&text.0)
+                .ok()
+                .filter(|u| is_http(u) && u.username().is_empty() && u.password().is_none());
             if url.is_none() {
                 let what = "must be an http:// or https:// address without user and password";
                 self.error(&["telemetry", "otlp"], what, "such as http://127.0.0.1:4318/v1/traces");
@@ -197,7 +220,8 @@ impl Check<'_> {
             if !word.contains(['=', ':', '[']) && !LEVELS.contains(&word.as_str()) {
                 let shown = self.shown(&path);
                 let hint = suggest::for_word(word, &LEVELS);
-                let hint = hint.unwrap_or_else(|| "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into());
+                let hint =
+                    hint.unwrap_or_else(|| "per module it is MODULE=LEVEL, such as info,lockgate_proxy=debug".into());
                 self.error(&path, format!("must be {}{shown}", suggest::one_of(&LEVELS)), hint);
                 return given.to_string();
             }
@@ -205,7 +229,11 @@ impl Check<'_> {
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
             let shown = self.shown(&path);
-            self.error(&path, format!("is no log filter{shown}"), "such as info,lockgate_proxy=debug");
+            self.error(
+                &path,
+                format!("is no log filter{shown}"),
+                "such as info,lockgate_proxy=debug",
+            );
         }
         filter
     }
@@ -214,7 +242,11 @@ impl Check<'_> {
         let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
         if self.production && wanted == Some(true) {
             let path = ["builtin", "example"];
-            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
+            self.error(
+                &path,
+                "the example server is not for production",
+                "take it out, or use `profile: development`",
+            );
         }
         lockgate_tools::Config {
             system: root.builtin.system.0,

@@ -74,8 +74,17 @@ impl Unit for Byte {
     }
 
     fn say(value: u64) -> String {
-        let units = [("GiB", 1 << 30), ("GB", 1_000_000_000), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10)];
-        match units.iter().find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit)) {
+        let units = [
+            ("GiB", 1 << 30),
+            ("GB", 1_000_000_000),
+            ("MiB", 1 << 20),
+            ("MB", 1_000_000),
+            ("KiB", 1 << 10),
+        ];
+        match units
+            .iter()
+            .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit))
+        {
             Some((name, unit)) => format!("{}{name}", value / unit),
             None => value.to_string(),
         }
@@ -337,7 +346,9 @@ impl<'de> Deserialize<'de> for List {
 
         let list = deserializer.deserialize_any(ListVisitor)?;
         if list.len() > ITEMS {
-            return Err(de::Error::custom(format!("must have at most {ITEMS} items{HINT}use wider patterns")));
+            return Err(de::Error::custom(format!(
+                "must have at most {ITEMS} items{HINT}use wider patterns"
+            )));
         }
         Ok(Self(list))
     }
@@ -349,7 +360,10 @@ fn split(text: &str) -> Vec<String> {
         depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
         c == ',' && depth <= 0
     });
-    items.map(|item| item.trim().to_string()).filter(|item| !item.is_empty()).collect()
+    items
+        .map(|item| item.trim().to_string())
+        .filter(|item| !item.is_empty())
+        .collect()
 }
 
 impl JsonSchema for List {

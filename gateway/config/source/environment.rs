@@ -80,13 +80,11 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
         return root;
     }
     let place = Place::Variable(if host.is_some() { "MCP_HOST" } else { "MCP_PORT" }.to_string());
-    if let Some(port) = port {
-        if port.parse::<u16>().is_err() {
-            let place = Place::Variable("MCP_PORT".to_string());
-            let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
-            problems.push(Problem::error(place, "listen", what));
-            return root;
-        }
+    if let Some(port) = port.filter(|port| port.parse::<u16>().is_err()) {
+        let place = Place::Variable("MCP_PORT".to_string());
+        let what = format!("must be a port from 1024 to 65535 (it is `{}`)", port.escape_debug());
+        problems.push(Problem::error(place, "listen", what).hint("write a number"));
+        return root;
     }
     let (old_host, old_port) = listen.rsplit_once(':').unwrap_or(("127.0.0.1", "3001"));
     let host = match host {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{DEPTH, STOPPED};
 use super::node::{Entry, Node, Value};
 use super::position::Lines;
+use super::{DEPTH, STOPPED};
 use crate::problem::{Place, Problem};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
@@ -152,7 +152,10 @@ fn strip(text: &str) -> String {
             b'/' if out.get(at + 1) == Some(&b'*') => {
                 let end = out[at + 2..].windows(2).position(|w| w == b"*/");
                 at = end.map_or(out.len() - 1, |n| at + 2 + n + 1);
-                out[start..=at].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+                out[start..=at]
+                    .iter_mut()
+                    .filter(|b| **b != b'\n')
+                    .for_each(|b| *b = b' ');
             }
             b',' => comma = Some(at),
             b'}' | b']' => {

@@ -2,8 +2,8 @@
 //! taken out, so that the next one is found too. Clean layers are merged by figment.
 
 use figment::error::{Actual, Error, Kind};
-use figment::value::{Dict, Map, Value as Figment};
-use figment::{Metadata, Profile, Provider};
+use figment::value::{Dict, Map};
+use figment::{Figment, Metadata, Profile, Provider};
 
 use super::node::Node;
 use crate::problem::{MOST, Place, Problem, Problems};
@@ -58,9 +58,8 @@ impl Layer {
                 let near = suggest::for_word(word, known).filter(|_| !shown.is_empty());
                 Problem::error(place, key, what).hint(near.unwrap_or_else(|| "write one of these".to_string()))
             }
-            Kind::DuplicateField(name) => {
-                Problem::error(place, key, format!("`{name}` is given twice")).hint("`type` and `transport` are the same key")
-            }
+            Kind::DuplicateField(name) => Problem::error(place, key, format!("`{name}` is given twice"))
+                .hint("`type` and `transport` are the same key"),
             Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {
                 let what = format!("must be {}, not {}", kind_wanted(expected), kind_of(actual));
                 let problem = Problem::error(place, key, what);
@@ -124,9 +123,9 @@ pub struct Layers(pub Vec<Layer>);
 
 impl Layers {
     /// Figment's merge of all layers: sections are merged key by key, lists and single values are replaced.
-    pub fn merge(&self) -> figment::Result<Figment> {
-        let all = self.0.iter().fold(figment::Figment::new(), figment::Figment::merge);
-        Ok(Figment::from(all.extract::<Dict>()?))
+    pub fn merge(&self) -> Result<Root, Box<Error>> {
+        let all = self.0.iter().fold(Figment::new(), Figment::merge);
+        all.extract().map_err(Box::new)
     }
 
     /// The value at `path` of the strongest layer that has it.

@@ -107,12 +107,11 @@ impl Node {
     /// Where to point at for `path`: the value when it is a single one, the key when it is a list or a section.
     pub fn place_of<S: AsRef<str>>(&self, path: &[S]) -> Option<Place> {
         let node = self.get(path)?;
-        if matches!(node.value, Value::List(_) | Value::Map(_)) {
-            if let Some(place) = self.key_place(path) {
-                return Some(place);
-            }
-        }
-        Some(node.place.clone())
+        let key = match node.value {
+            Value::List(_) | Value::Map(_) => self.key_place(path),
+            _ => None,
+        };
+        Some(key.unwrap_or_else(|| node.place.clone()))
     }
 
     /// Where the key itself is.

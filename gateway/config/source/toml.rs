@@ -6,9 +6,9 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{DEPTH, STOPPED};
 use super::node::{Entry, Node, Value};
 use super::position::Lines;
+use super::{DEPTH, STOPPED};
 use crate::problem::Problem;
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {

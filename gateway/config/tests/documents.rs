@@ -1,1 +1,122 @@
-//! placeholder
+//! What people copy: the reference names every key with its default and range, and every example loads.
+
+use std::path::{Path, PathBuf};
+
+use super::Given;
+use crate::schema::walk::{Key, keys};
+use crate::{Sources, load};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `| key | default | description |` as the reference has it.
+fn row(key: &Key) -> String {
+    let default = match &key.default {
+        Some(serde_json::Value::String(text)) => format!("`{text}`"),
+        Some(value) => format!("`{value}`"),
+        None => String::new(),
+    };
+    format!("| `{}` | {default} | {} |", key.path.join("."), key.description)
+}
+
+#[test]
+fn the_reference_has_a_row_for_every_key() {
+    let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let rows = keys()
+        .into_iter()
+        .filter(|key| !key.section && !key.description.is_empty())
+        .map(|key| row(&key));
+    let missing: Vec<String> = rows.filter(|row| !text.contains(row)).collect();
+    assert!(
+        missing.is_empty(),
+        "docs/configuration.md lacks\n{}",
+        missing.join("\n")
+    );
+    let known: Vec<String> = keys()
+        .iter()
+        .map(|key| format!("| `{}` |", key.path.join(".")))
+        .collect();
+    for line in text
+        .lines()
+        .filter(|line| line.starts_with("| `") && line.contains('.'))
+    {
+        let is_key = line
+            .split('|')
+            .nth(1)
+            .is_some_and(|cell| !cell.contains("LOCKGATE_") && !cell.contains("MCP_"));
+        assert!(
+            !is_key || known.iter().any(|key| line.starts_with(key)),
+            "no such key: {line}"
+        );
+    }
+}
+
+#[test]
+fn every_yaml_block_of_the_reference_is_valid() {
+    let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
+    let blocks: Vec<&str> = text
+        .split("```yaml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(blocks.len(), 3, "blocks of YAML");
+    for block in blocks {
+        let given = Given::files(&[
+            ("lockgate.yaml", block),
+            (
+                "claude_desktop_config.json",
+                r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#,
+            ),
+            ("cert.pem", ""),
+            ("key.pem", ""),
+        ]);
+        let given = given.env("LOCKGATE_KEY", "0123456789abcdef").env("TOKEN", "t");
+        assert!(given.load().is_ok(), "{:?} in\n{block}", given.messages());
+    }
+}
+
+/// Folder, configuration file, servers in it.
+const EXAMPLES: [(&str, &str, usize); 4] = [
+    ("five-servers", "lockgate.yaml", 5),
+    ("desktop-client", "lockgate.yaml", 2),
+    ("remote-servers", "lockgate.yaml", 3),
+    ("remote-servers", "lockgate.toml", 1),
+];
+
+#[test]
+fn every_example_loads_and_has_a_readme() {
+    let mut seen = 0;
+    for (folder, file, servers) in EXAMPLES {
+        let folder = root().join("examples").join(folder);
+        assert!(folder.join("README.md").is_file(), "{}", folder.display());
+        let sources = Sources {
+            config: Some(file.into()),
+            cwd: folder.clone(),
+            env: [
+                ("LOCKGATE_KEY", "0123456789abcdef"),
+                ("LOCKGATE_SECRET", "0123456789abcdef0123456789abcdef"),
+                ("GITHUB_TOKEN", "token"),
+                ("SEARCH_TOKEN", "token"),
+                ("TLS_CERT", "README.md"),
+                ("TLS_KEY", "README.md"),
+            ]
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect(),
+            ..Sources::default()
+        };
+        let loaded = load(&sources).unwrap_or_else(|report| panic!("{}: {report}", folder.display()));
+        assert_eq!(loaded.config.servers.len(), servers, "{}", folder.display());
+        seen += 1;
+    }
+    let folders = std::fs::read_dir(root().join("examples"))
+        .unwrap()
+        .filter_map(Result::ok);
+    let configs = folders
+        .filter(|entry| entry.path().is_dir())
+        .flat_map(|entry| std::fs::read_dir(entry.path()).unwrap().filter_map(Result::ok))
+        .filter(|file| file.file_name().to_string_lossy().starts_with("lockgate."))
+        .count();
+    assert_eq!(seen, configs, "configurations below examples/");
+}

@@ -1,1 +1,150 @@
-//! placeholder
+//! Every number of the schema at both ends of its range, just inside and just outside.
+
+use serde_json::{Value, json};
+
+use super::Given;
+use crate::schema::walk::{Key, keys};
+
+fn document(key: &Key, value: Value) -> String {
+    let mut document = json!({ "servers": { "a": { "command": "sh" } } });
+    // These two are held against each other.
+    match key.path.join(".").as_str() {
+        "http.body_bytes" => document["limits"]["bytes_in_flight"] = json!("16GiB"),
+        "limits.bytes_in_flight" => document["http"]["body_bytes"] = json!(1024),
+        _ => {}
+    }
+    let mut at = &mut document;
+    for name in &key.path {
+        let name = if name == "NAME" { "a" } else { name };
+        at = &mut at[name];
+    }
+    *at = value;
+    document.to_string()
+}
+
+#[test]
+fn every_number_is_taken_at_its_limits_and_refused_beyond() {
+    let bounded: Vec<Key> = keys().into_iter().filter(|key| key.range.is_some()).collect();
+    assert!(bounded.len() >= 37, "{} numbers", bounded.len());
+    for key in bounded {
+        let Some((min, max)) = key.range else { continue };
+        let name = key.path.join(".").replace("NAME", "a");
+        let messages = |value: Value| Given::files(&[("lockgate.json", &document(&key, value))]).messages();
+        for inside in [json!(min), json!(max), json!(max.to_string())] {
+            assert_eq!(messages(inside.clone()), Vec::<String>::new(), "{name} = {inside}");
+        }
+        let below = i128::from(min) - 1;
+        let below = i64::try_from(below).map(Value::from).unwrap();
+        for outside in [
+            below,
+            json!(max + 1),
+            json!(i64::MIN),
+            json!(u64::MAX),
+            json!(1.5),
+            json!(true),
+        ] {
+            let messages = messages(outside.clone());
+            assert!(
+                messages.len() == 1
+                    && messages[0].contains(&format!(": {name}: must be "))
+                    && messages[0].contains(" — "),
+                "{name} = {outside}: {messages:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn names_and_ports_are_taken_at_their_limits_and_refused_beyond() {
+    let longest = "a".repeat(64);
+    let too_long = "a".repeat(65);
+    let cases: &[(&str, String, bool)] = &[
+        ("name", "a".into(), true),
+        ("name", "0-9-z".into(), true),
+        ("name", longest.clone(), true),
+        ("name", too_long.clone(), false),
+        ("name", String::new(), false),
+        ("name", "A".into(), false),
+        ("name", "a_b".into(), false),
+        ("name", "ä".into(), false),
+        ("listen", "127.0.0.1:1024".into(), true),
+        ("listen", "127.0.0.1:65535".into(), true),
+        ("listen", "[::1]:3001".into(), true),
+        ("listen", "localhost:3001".into(), true),
+        ("listen", "127.0.0.1:1023".into(), false),
+        ("listen", "127.0.0.1:65536".into(), false),
+        ("listen", "127.0.0.1:0".into(), false),
+        ("listen", "127.0.0.1".into(), false),
+        ("listen", "mcp.example.com:3001".into(), false),
+        ("listen", "0.0.0.0:3001".into(), false),
+        ("listen", "[::]:3001".into(), false),
+        ("listen", "192.0.2.1:3001".into(), false),
+        ("listen", "[::ffff:127.0.0.1]:3001".into(), true),
+    ];
+    for (key, value, valid) in cases {
+        let given = Given::files(&[("lockgate.json", &json!({ *key: value }).to_string())]);
+        assert_eq!(given.load().is_ok(), *valid, "{key} = {value}: {:?}", given.messages());
+    }
+    for (slug, valid) in [
+        (longest.as_str(), true),
+        (too_long.as_str(), false),
+        ("a.b", false),
+        ("-", true),
+    ] {
+        let text = json!({ "servers": { slug: { "command": "sh" } } }).to_string();
+        assert_eq!(
+            Given::files(&[("lockgate.json", &text)]).load().is_ok(),
+            valid,
+            "{slug}"
+        );
+    }
+}
+
+#[test]
+fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
+    let privileged = Given::yaml("listen: 127.0.0.1:1\nhttp: { privileged_ports: true }\n");
+    assert_eq!(privileged.loaded().config.listener.listen.port(), 1);
+    let zero = Given::yaml("listen: 127.0.0.1:0\nhttp: { privileged_ports: true }\n");
+    assert!(zero.load().is_err());
+    let open = Given::yaml("listen: 0.0.0.0:3001\n").env("LOCKGATE_KEY", "0123456789abcdef");
+    assert_eq!(open.loaded().config.listener.listen.to_string(), "0.0.0.0:3001");
+    let any_port = Given::files(&[]).flags(crate::Flags {
+        listen: Some("127.0.0.1:0".into()),
+        admin_listen: Some("127.0.0.1:0".into()),
+        ..crate::Flags::default()
+    });
+    assert_eq!(any_port.loaded().config.listener.listen.port(), 0);
+}
+
+#[test]
+fn files_are_bounded_in_size_and_nesting() {
+    let large = format!("# {}\n", "x".repeat(1024 * 1024));
+    assert_eq!(Given::yaml(&large).messages(), ["lockgate.yaml: is larger than 1 MiB"]);
+    let fits = format!("# {}\n", "x".repeat(1024 * 1024 - 3));
+    assert_eq!(Given::yaml(&fits).messages(), Vec::<String>::new());
+    let deep = |open: &str, close: &str| format!("{}{}", open.repeat(200), close.repeat(200));
+    for (name, text) in [
+        ("lockgate.yaml", format!("name: {}", deep("[", "]"))),
+        ("lockgate.json", format!("{{\"name\": {}}}", deep("[", "]"))),
+        ("lockgate.toml", format!("name = {}", deep("[", "]"))),
+    ] {
+        let messages = Given::files(&[(name, &text)]).messages();
+        assert_eq!(messages.len(), 1, "{messages:?}");
+    }
+    let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n\
+                c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c]\n\
+                e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n\
+                name: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
+    let messages = Given::yaml(bomb).messages();
+    assert!(
+        messages.len() == 1 && messages[0].contains("not valid YAML"),
+        "{messages:?}"
+    );
+}
+
+#[test]
+fn a_report_is_bounded() {
+    let text: String = (0..1000).map(|n| format!("unknown{n}: 1\n")).collect();
+    let messages = Given::yaml(&text).messages();
+    assert!((100..=201).contains(&messages.len()), "{}", messages.len());
+}

@@ -1,1 +1,249 @@
-//! placeholder
+//! Which source wins: defaults, imports, file, `MCP_…`, `LOCKGATE_…`, flags; and how each is found.
+
+use super::Given;
+use crate::{Flags, Transport};
+
+#[test]
+fn each_source_wins_over_the_ones_before_it() {
+    let level = |given: &Given| given.loaded().config.telemetry.level;
+    let given = Given::files(&[]);
+    assert_eq!(level(&given), "info");
+    let given = Given::yaml("log: { level: warn }\n");
+    assert_eq!(level(&given), "warn");
+    let given = given.env("MCP_LOG_LEVEL", "WARNING").env("MCP_SERVER_NAME", "mcp");
+    assert_eq!(
+        (level(&given), given.loaded().config.proxy.name),
+        ("warn".into(), "mcp".into())
+    );
+    let given = given.env("MCP_LOG_LEVEL", "emergency");
+    assert_eq!(level(&given), "error");
+    let given = given.env("LOCKGATE_LOG__LEVEL", "debug");
+    assert_eq!(level(&given), "debug");
+    let given = given.flags(Flags {
+        log_level: Some("trace".into()),
+        ..Flags::default()
+    });
+    assert_eq!(level(&given), "trace");
+}
+
+#[test]
+fn host_and_port_can_be_set_alone_or_together() {
+    let key = "0123456789abcdef";
+    type Case = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+    let cases: &[Case] = &[
+        ("", &[], "127.0.0.1:3001"),
+        ("", &[("MCP_PORT", "4000")], "127.0.0.1:4000"),
+        ("", &[("MCP_HOST", "0.0.0.0")], "0.0.0.0:3001"),
+        ("", &[("MCP_HOST", "::1"), ("MCP_PORT", "4000")], "[::1]:4000"),
+        ("listen: '[::1]:5000'\n", &[("MCP_PORT", "4000")], "[::1]:4000"),
+        (
+            "listen: 127.0.0.2:5000\n",
+            &[("MCP_HOST", "localhost")],
+            "127.0.0.1:5000",
+        ),
+        (
+            "",
+            &[("MCP_PORT", "4000"), ("LOCKGATE_LISTEN", "127.0.0.1:4001")],
+            "127.0.0.1:4001",
+        ),
+        ("", &[("MCP_PORT", ""), ("LOCKGATE_LISTEN", "")], "127.0.0.1:3001"),
+    ];
+    for (text, env, expected) in cases {
+        let mut given = Given::yaml(text).env("LOCKGATE_KEY", key);
+        for (name, value) in *env {
+            given = given.env(name, value);
+        }
+        assert_eq!(given.loaded().config.listener.listen.to_string(), *expected, "{env:?}");
+    }
+}
+
+#[test]
+fn mistakes_in_variables_and_flags_name_them() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "LOCKGATE_LGO__LEVEL",
+            "x",
+            &["environment LOCKGATE_LGO__LEVEL: lgo: there is no such key — did you mean `log`?"],
+        ),
+        (
+            "LOCKGATE_LOG__LEVLE",
+            "x",
+            &["environment LOCKGATE_LOG__LEVLE: log.levle: there is no such key — did you mean `level`?"],
+        ),
+        (
+            "LOCKGATE_LIMITS__DEPTH",
+            "1",
+            &[
+                "environment LOCKGATE_LIMITS__DEPTH: limits.depth: must be from 8 to 128 (it is `1`) — the default is 64",
+            ],
+        ),
+        (
+            "LOCKGATE_LOG",
+            "x",
+            &["environment LOCKGATE_LOG: log: must be a section (keys and values), not text — put its keys below it"],
+        ),
+        (
+            "LOCKGATE_",
+            "x",
+            &["environment LOCKGATE_: names no key — write LOCKGATE_SECTION__KEY, such as LOCKGATE_LOG__LEVEL"],
+        ),
+        (
+            "LOCKGATE_PROFILE",
+            "prod",
+            &[
+                "environment LOCKGATE_PROFILE: profile: must be `development` or `production` (it is `prod`) — did you mean `production`?",
+            ],
+        ),
+        (
+            "MCP_PORT",
+            "80",
+            &[
+                "environment MCP_PORT: listen: the port must be from 1024 to 65535 (it is `127.0.0.1:80`) — use a higher one, or set `http.privileged_ports: true`",
+            ],
+        ),
+        (
+            "MCP_PORT",
+            "http",
+            &["environment MCP_PORT: listen: must be a port from 1024 to 65535 (it is `http`) — write a number"],
+        ),
+        (
+            "MCP_SERVER_NAME",
+            "My Server",
+            &[
+                "environment MCP_SERVER_NAME: name: must be 1 to 64 of a-z, 0-9 and - (it is `My Server`) — the text for people goes into `title`",
+            ],
+        ),
+        (
+            "MCP_TRANSPORT",
+            "sse",
+            &[
+                "environment MCP_TRANSPORT: must be `stdio` or `http` (it is `sse`) — `http` serves HTTP+SSE too with `http.sse: true`",
+            ],
+        ),
+        (
+            "MCP_TRANSPORT",
+            "stido",
+            &["environment MCP_TRANSPORT: must be `stdio` or `http` (it is `stido`) — did you mean `stdio`?"],
+        ),
+        (
+            "LOCKGATE_CONFIG",
+            "gone.yaml",
+            &["gone.yaml: cannot be read: there is no such file — name the file to use with --config"],
+        ),
+    ];
+    for (name, value, expected) in cases {
+        assert_eq!(
+            Given::files(&[]).env(name, value).messages(),
+            *expected,
+            "{name}={value}"
+        );
+    }
+    let given = Given::files(&[]).flags(Flags {
+        listen: Some("3001".into()),
+        ..Flags::default()
+    });
+    let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
+    assert_eq!(
+        given.messages(),
+        [format!(
+            "flag --listen: listen: must be ADDRESS:PORT (it is `3001`) — {hint}"
+        )]
+    );
+}
+
+#[test]
+fn variables_reach_every_kind_of_value() {
+    let given = Given::yaml("servers: { my-time: { command: sh, env: { A: file } } }\n")
+        .env("LOCKGATE_SERVERS__MY_TIME__TIMEOUT", "2m")
+        .env("LOCKGATE_SERVERS__MY_TIME__ENV__Tz_Name", "UTC")
+        .env("LOCKGATE_SERVERS__MY_TIME__ARGS", r#"["-c", "true"]"#)
+        .env("LOCKGATE_SERVERS__OTHER__URL", "https://a.example/mcp")
+        .env("LOCKGATE_SERVERS__OTHER__HEADERS__X_API_KEY", "k")
+        .env("LOCKGATE_HTTP__HOSTS", "a.example, b.example")
+        .env("LOCKGATE_POLICY__TOOLS__ALLOW", "{a,b}__*,c__*")
+        .env("LOCKGATE_HTTP__SSE", "true")
+        .env("LOCKGATE_HTTP__BODY_BYTES", "1MiB");
+    let config = given.loaded().config;
+    assert_eq!(config.listener.hosts, ["a.example", "b.example"]);
+    assert_eq!(config.policy.tools.allow, ["{a,b}__*", "c__*"]);
+    assert!(config.listener.sse);
+    assert_eq!(config.listener.limits.body_bytes, 1 << 20);
+    let [time, other] = &config.servers[..] else { panic!() };
+    assert_eq!(time.call_timeout.as_secs(), 120);
+    let lockgate_upstream::Transport::Stdio { args, env, .. } = &time.transport else {
+        panic!()
+    };
+    assert_eq!(args, &["-c", "true"]);
+    assert_eq!((env["A"].as_str(), env["Tz_Name"].as_str()), ("file", "UTC"));
+    let lockgate_upstream::Transport::Http { headers, .. } = &other.transport else {
+        panic!()
+    };
+    assert_eq!(headers["x-api-key"], "k");
+}
+
+#[test]
+fn the_file_is_found_by_flag_then_variable_then_name() {
+    let name = |given: &Given| given.loaded().config.proxy.name;
+    let files: [(&str, &str); 3] = [
+        ("a.toml", "name = 'by-flag'"),
+        ("b.json", "{ // a comment\n \"name\": \"by-variable\", }"),
+        ("lockgate.yml", "name: by-name"),
+    ];
+    let given = Given::files(&files);
+    assert_eq!(name(&given), "by-name");
+    let mut given = given.env("LOCKGATE_CONFIG", "b.json");
+    assert_eq!(name(&given), "by-variable");
+    given.sources.config = Some("a.toml".into());
+    assert_eq!(name(&given), "by-flag");
+    assert_eq!(given.loaded().files, [given.path().join("a.toml")]);
+    let two = Given::files(&[("lockgate.yaml", ""), ("lockgate.json", "{}")]);
+    let expected = "lockgate.yaml: there is lockgate.json too — keep one of them, or name the one to use with --config";
+    assert_eq!(two.messages(), [expected]);
+    assert_eq!(
+        Given::files(&[("a.ini", "")])
+            .env("LOCKGATE_CONFIG", "a.ini")
+            .messages()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn the_transport_is_what_mcp_transport_says() {
+    let transport = |word: &str| Given::files(&[]).env("MCP_TRANSPORT", word).loaded().transport;
+    assert_eq!(transport("stdio"), Some(Transport::Stdio));
+    assert_eq!(transport("HTTP"), Some(Transport::Http));
+    assert_eq!(transport("streamable-http"), Some(Transport::Http));
+    assert_eq!(Given::files(&[]).loaded().transport, None);
+}
+
+#[test]
+fn the_key_variable_sets_the_key_unless_the_file_does() {
+    let (a, b) = ("0123456789abcdef-a", "0123456789abcdef-b");
+    let key = |given: Given| given.loaded().config.authn.key.unwrap();
+    assert_eq!(key(Given::files(&[]).env("LOCKGATE_KEY", a)), a);
+    assert_eq!(
+        key(Given::yaml("auth: { key: '${B}' }").env("LOCKGATE_KEY", a).env("B", b)),
+        b
+    );
+    let given = Given::yaml("auth: { key: '${LOCKGATE_KEY}' }").env("LOCKGATE_KEY", a);
+    assert_eq!(key(given.env("LOCKGATE_AUTH__KEY", b)), b);
+}
+
+#[test]
+fn profiles_change_what_is_not_said() {
+    let config = Given::files(&[]).loaded().config;
+    assert!(config.tools.system && config.tools.example && !config.production);
+    assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Text);
+    assert_eq!(config.policy.tools.allow, ["*"]);
+    let with_server = Given::yaml("servers: { a: { command: sh } }").loaded().config;
+    assert!(!with_server.tools.example);
+    let config = Given::yaml("profile: production\npolicy: { tools: { allow: [] } }")
+        .env("LOCKGATE_KEY", "0123456789abcdef")
+        .loaded()
+        .config;
+    assert!(config.production && config.tools.system && !config.tools.example);
+    assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Json);
+    assert_eq!(config.policy.tools.allow, Vec::<String>::new());
+    assert_eq!(config.policy.servers.allow, ["*"]);
+}

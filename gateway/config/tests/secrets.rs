@@ -1,1 +1,177 @@
-//! placeholder
+//! A secret is in the configuration and nowhere else: in no Debug, no message and no JSON, whatever is wrong around it.
+
+use super::Given;
+use crate::Report;
+
+const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
+
+/// Every problem in every form.
+fn said(given: &Given) -> String {
+    let report = given.load().map_or_else(
+        |report| report,
+        |loaded| Report {
+            problems: loaded.warnings,
+        },
+    );
+    format!("{report}\n{report:?}\n{}", serde_json::to_string(&report).unwrap())
+}
+
+fn holds_no_secret(given: &Given, what: &str) {
+    let said = said(given);
+    assert!(!said.contains("Tops3cret"), "{what}:\n{said}");
+}
+
+const WHOLE: &str = "
+auth: { key: '${S}' }
+secret: file:secret.txt
+servers:
+  a: { command: sh, args: ['--token=${S}', LITERAL], env: { A: '${S}', B: '${file:secret.txt}', C: LITERAL } }
+  b: { url: 'https://b.example/mcp?key=LITERAL', headers: { Authorization: 'Bearer ${S}', X-Key: file:secret.txt } }
+  c: { url: 'https://c.example/${S}', transport: sse, headers: { X: LITERAL } }
+";
+
+#[test]
+fn a_valid_configuration_shows_none_of_its_secrets() {
+    let text = WHOLE.replace("LITERAL", SECRET);
+    let given = Given::files(&[("lockgate.yaml", &text), ("secret.txt", &format!("{SECRET}\n"))]).env("S", SECRET);
+    let loaded = given.loaded();
+    assert_eq!(loaded.config.authn.key.as_deref(), Some(SECRET));
+    assert_eq!(loaded.config.proxy.secret.as_deref(), Some(SECRET));
+    let lockgate_upstream::Transport::Stdio { args, env, .. } = &loaded.config.servers[0].transport else {
+        panic!()
+    };
+    assert_eq!(
+        (args[0].as_str(), env["B"].as_str()),
+        (format!("--token={SECRET}").as_str(), SECRET)
+    );
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[1].transport else {
+        panic!()
+    };
+    assert_eq!(
+        (headers["authorization"].as_str(), headers["x-key"].as_str()),
+        (format!("Bearer {SECRET}").as_str(), SECRET)
+    );
+    assert_eq!(
+        loaded.files,
+        [given.path().join("lockgate.yaml"), given.path().join("secret.txt")]
+    );
+    holds_no_secret(&given, "a valid configuration");
+    let shown = format!("{loaded:?}\n{loaded:#?}");
+    assert!(!shown.contains("Tops3cret"), "{shown}");
+}
+
+#[test]
+fn no_mistake_shows_a_secret_that_a_reference_gave() {
+    for key in crate::schema::walk::keys() {
+        for value in [
+            "${S}",
+            "x ${S}",
+            "${file:secret.txt}",
+            "${NONE:-Tops3cret}",
+            "file:secret.txt",
+        ] {
+            let mut document = serde_json::json!(value);
+            for name in key.path.iter().rev() {
+                let name = if name == "NAME" { "a" } else { name };
+                document = serde_json::json!({ name: document });
+            }
+            let text = document.to_string();
+            let given = Given::files(&[("lockgate.json", &text), ("secret.txt", SECRET)]).env("S", SECRET);
+            holds_no_secret(&given, &text);
+        }
+    }
+}
+
+#[test]
+fn no_mistake_shows_a_secret_written_where_secrets_go() {
+    let texts = [
+        "auth: { key: 'Tops3cret' }",
+        "auth: { key: [Tops3cret] }",
+        "auth: Tops3cret",
+        "auth: { key: 'Tops3cret with blanks in it' }",
+        "auth: { kye: Tops3cret }",
+        "secret: Tops3cret",
+        "secret: { a: Tops3cret }",
+        "secret: 'Tops3cret",
+        "auth: { key: Tops3cret",
+        "auth: key: Tops3cret",
+        "auth:\n  key: Tops3cret\n bad: x",
+        "auth:\n\tkey: Tops3cret",
+        "auth: { key: *Tops3cret }",
+        "auth: { key: !!int Tops3cret }",
+        "secret: \"Tops3cret\\q\"",
+        "servers: { a: { url: 'https://u:Tops3cret@a/mcp' } }",
+        "servers: { a: { url: 'Tops3cret' } }",
+        "servers: { a: { url: [Tops3cret] } }",
+        "servers: { a: { url: 'https://a/mcp', headers: { A: \"Tops3cret\\n\" } } }",
+        "servers: { a: { url: 'https://a/mcp', headers: { A: [Tops3cret] } } }",
+        "servers: { a: { url: 'https://a/mcp', headers: Tops3cret } }",
+        "servers: { a: { command: sh, env: Tops3cret, args: Tops3cret } }",
+        "servers: { a: { command: 'x --key Tops3cret' } }",
+        "telemetry: { otlp: 'https://u:Tops3cret@a/' }",
+    ];
+    for text in texts {
+        holds_no_secret(&Given::yaml(text), text);
+    }
+    let json = [
+        "{\"secret\": \"Tops3cret",
+        "{\"secret\": Tops3cret}",
+        "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}",
+    ];
+    for text in json {
+        holds_no_secret(&Given::files(&[("lockgate.json", text)]), text);
+    }
+    for text in [
+        "secret = 'Tops3cret",
+        "secret = Tops3cret",
+        "secret = 'Tops3cret'\nsecret = 'Tops3cret'",
+        "[auth]\nkey = \"Tops3cret\\q\"",
+    ] {
+        holds_no_secret(&Given::files(&[("lockgate.toml", text)]), text);
+    }
+    for name in [
+        "LOCKGATE_AUTH__KEY",
+        "LOCKGATE_KEY",
+        "LOCKGATE_SECRET",
+        "LOCKGATE_SERVERS__A__HEADERS__X",
+        "LOCKGATE_AUTH__KYE",
+    ] {
+        for value in ["Tops3cret", "[\"Tops3cret\"]", "{\"Tops3cret\": 1}", "${Tops3cret"] {
+            holds_no_secret(&Given::files(&[]).env(name, value), name);
+        }
+    }
+    let import =
+        r#"{ "mcpServers": { "a": { "command": "sh", "env": { "T": ["Tops3cret"] }, "token": "Tops3cret" } } }"#;
+    holds_no_secret(&Given::files(&[("c.json", import)]).mcp_servers("c.json"), import);
+}
+
+#[test]
+fn references_are_expanded_once_and_can_be_escaped() {
+    let given = |text: &str| {
+        Given::yaml(&format!("title: '{text}'\n"))
+            .env("A", "${B}")
+            .env("B", "b")
+            .env("E", "")
+    };
+    let cases = [
+        ("${A}", "${B}"),
+        ("x${B}y${B}z", "xbybz"),
+        ("${N:-d}", "d"),
+        ("${N:-}", ""),
+        ("${E:-d}", "d"),
+        ("${E}", ""),
+        ("$${B}", "${B}"),
+        ("$B $ {B}", "$B $ {B}"),
+        ("file:x", "file:x"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(
+            given(text).loaded().config.proxy.title.as_deref(),
+            Some(expected),
+            "{text}"
+        );
+    }
+    for text in ["${", "${}", "${1}", "${B", "${a b}", "${B:x}", "${file:none}"] {
+        assert_eq!(given(text).messages().len(), 1, "{text}");
+    }
+}

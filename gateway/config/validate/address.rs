@@ -21,7 +21,11 @@ impl Check<'_> {
         let limits = &root.limits;
         if limits.bytes_in_flight.get() < http.body_bytes.get() {
             let hint = "raise it, or lower `http.body_bytes`";
-            self.error(&["limits", "bytes_in_flight"], "must not be less than `http.body_bytes`", hint);
+            self.error(
+                &["limits", "bytes_in_flight"],
+                "must not be less than `http.body_bytes`",
+                hint,
+            );
         }
         Some(lockgate_listener::Config {
             listen: listen?,
@@ -44,9 +48,16 @@ impl Check<'_> {
 
     pub fn admin(&mut self, raw: &raw::Admin, main: Option<SocketAddr>, has_key: bool) -> lockgate_admin::Config {
         let path = ["admin", "listen"];
-        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
+        let listen = raw
+            .listen
+            .as_ref()
+            .and_then(|text| self.address(&path, &text.0, has_key));
         if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
-            self.error(&path, "is the address of `listen`", "use another port, or leave it out to share that one");
+            self.error(
+                &path,
+                "is the address of `listen`",
+                "use another port, or leave it out to share that one",
+            );
         }
         lockgate_admin::Config { listen }
     }
@@ -105,7 +116,11 @@ impl Check<'_> {
                 Some(file) => Some(self.file(&path, file)),
                 None => {
                     if !self.layers.damaged(&path) {
-                        self.error(&path, "must be given: TLS needs both `cert` and `key`", "name a PEM file");
+                        self.error(
+                            &path,
+                            "must be given: TLS needs both `cert` and `key`",
+                            "name a PEM file",
+                        );
                     }
                     None
                 }
@@ -116,21 +131,21 @@ impl Check<'_> {
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {
-        for host in hosts {
+        for (at, host) in hosts.iter().enumerate() {
             let valid = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
             if host != "*" && (host.is_empty() || host.len() > 255 || !host.bytes().all(valid)) {
-                let what = format!("`{}` is no host name", host.escape_debug());
-                self.error(&["http", "hosts"], what, "write a name such as mcp.example.com, or * alone for any");
+                let hint = "write a name such as mcp.example.com, or * alone for any";
+                self.item_error(&["http", "hosts"], at, "is no host name", hint);
             }
         }
         hosts.iter().map(|host| host.to_ascii_lowercase()).collect()
     }
 
     fn origins(&mut self, origins: &[String]) -> Vec<String> {
-        for origin in origins {
+        for (at, origin) in origins.iter().enumerate() {
             if !is_origin(origin) {
-                let what = format!("`{}` is no origin", origin.escape_debug());
-                self.error(&["http", "origins"], what, "write scheme://host or scheme://host:port without a path");
+                let hint = "write scheme://host or scheme://host:port without a path";
+                self.item_error(&["http", "origins"], at, "is no origin", hint);
             }
         }
         origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()

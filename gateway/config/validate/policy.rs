@@ -23,7 +23,10 @@ impl Check<'_> {
     }
 
     fn allow(&mut self, of: &str, raw: &raw::Allow) -> lockgate_policy::Allow {
-        let allow = raw.allow.as_ref().map_or_else(|| vec!["*".to_string()], |list| list.0.clone());
+        let allow = raw
+            .allow
+            .as_ref()
+            .map_or_else(|| vec!["*".to_string()], |list| list.0.clone());
         self.patterns(&["policy", of, "allow"], &allow);
         self.patterns(&["policy", of, "deny"], &raw.deny.0);
         lockgate_policy::Allow {
@@ -40,13 +43,7 @@ impl Check<'_> {
                 Ok(_) => continue,
                 Err(error) => error.kind().to_string(),
             };
-            let at = at.to_string();
-            let [section, of, list] = path else {
-                continue;
-            };
-            let path = [section, of, list, at.as_str()];
-            let shown = self.shown(&path);
-            self.error(&path, format!("is no pattern: {why}{shown}"), "use *, ?, [a-z] and {a,b}");
+            self.item_error(path, at, &format!("is no pattern: {why}"), "use *, ?, [a-z] and {a,b}");
         }
     }
 }

@@ -3,13 +3,22 @@
 use super::Check;
 use crate::problem::Place;
 use crate::raw::leaf::Text;
+use crate::source::node::Node;
 
 const KEY_CHARS: usize = 16;
 const SECRET_CHARS: usize = 32;
 const LONGEST: usize = 4096;
 /// Fewer distinct characters than this are no random value.
 const DISTINCT: usize = 6;
-const PLACEHOLDERS: [&str; 7] = ["changeme", "change-me", "change_me", "your-", "your_", "replace", "example"];
+const PLACEHOLDERS: [&str; 7] = [
+    "changeme",
+    "change-me",
+    "change_me",
+    "your-",
+    "your_",
+    "replace",
+    "example",
+];
 const MAKE_ONE: &str = "make one with `openssl rand -hex 32`";
 
 impl Check<'_> {
@@ -23,7 +32,11 @@ impl Check<'_> {
             return None;
         };
         if !key.bytes().all(|b| b.is_ascii_graphic()) {
-            self.error(&path, "must be ASCII letters, digits and signs without blanks", MAKE_ONE);
+            self.error(
+                &path,
+                "must be ASCII letters, digits and signs without blanks",
+                MAKE_ONE,
+            );
         } else {
             self.random(&path, key, KEY_CHARS);
         }
@@ -44,12 +57,17 @@ impl Check<'_> {
             self.error(path, format!("must have {least} to {LONGEST} characters"), MAKE_ONE);
         } else if distinct < DISTINCT || PLACEHOLDERS.iter().any(|word| lower.starts_with(word)) {
             self.error(path, "can be guessed", MAKE_ONE);
-        } else if let Some(node) = self.layers.find(path) {
-            if matches!(node.place, Place::File { .. }) && !node.referenced {
-                let what = "is written into the file itself";
-                let hint = "refer to it: ${VAR} or file:PATH";
-                self.warning(path, what, hint);
-            }
+        } else if self.layers.find(path).is_some_and(is_literal) {
+            self.warning(
+                path,
+                "is written into the file itself",
+                "refer to it: ${VAR} or file:PATH",
+            );
         }
     }
+}
+
+/// Written into a file as it is.
+fn is_literal(node: &Node) -> bool {
+    matches!(node.place, Place::File { .. }) && !node.referenced
 }
