@@ -1,7 +1,7 @@
 //! Requests that an endpoint answers, in either era: lists and discovery from the view, everything else by the server
 //! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,13 +19,14 @@ use lockgate_telemetry::audit::Record;
 use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::authorize::{self, Permitted};
 use crate::catalog::View;
 use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
+use crate::session::{Log, Session};
 use crate::stage::{Asked, Setup};
 use crate::talk::{Outlet, Talk};
 use crate::{interact, legacy, list, response, state};
@@ -197,7 +198,10 @@ async fn forward(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
             done(&asked, answer)
         }
         None => stream_modern(gateway, asked, permitted).await,
-        Some(_) => run_legacy(gateway, asked, permitted).await,
+        Some(session) => {
+            let session = Arc::clone(session);
+            run_legacy(gateway, asked, permitted, session).await
+        }
     }
 }
 
@@ -220,11 +224,9 @@ fn audit_denial(asked: &Asked, problem: &Problem) {
     }
 }
 
-/// Whether the server could have anything to say before the answer.
+/// Whether a modern client wants to hear anything before the answer.
 fn may_stream(asked: &Asked) -> bool {
-    asked.request.meta(meta::PROGRESS_TOKEN).is_some()
-        || asked.caller.log_level.is_some()
-        || (asked.session.is_some() && asked.caller.interactive)
+    asked.request.meta(meta::PROGRESS_TOKEN).is_some() || asked.caller.log_level.is_some()
 }
 
 fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
@@ -305,82 +307,59 @@ fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Bytes {
     }
 }
 
-/// A legacy call. It goes on when the client goes away, and can be cancelled by its id.
-async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) -> Reply {
-    let Some(session) = asked.session.clone() else { return done(&asked, Err(Problem::invalid("no session"))) };
+/// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes a stream of the
+/// session, one that can be resumed, when there is something to say before the answer.
+async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted, session: Arc<Session>) -> Reply {
     let running = session.run(asked.request.id_bytes());
-    if !may_stream(&asked) {
-        let shared = Arc::clone(gateway);
-        let work = async move {
-            let answer = tokio::select! {
-                answer = complete(&shared, &asked, permitted, None) => answer,
-                () = running.token.cancelled() => Err(cancelled()),
-            };
-            done(&asked, answer)
-        };
-        return Detached(Some(Box::pin(work))).await;
-    }
-    let (log, reader) = legacy::call_log(&session);
-    let (first, mut streams) = mpsc::channel(1);
-    let outlet = Outlet::Log { session: Arc::clone(&session), log: Arc::clone(&log), first };
+    let outlet = Outlet::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = talk(&asked, &permitted, outlet);
-    let shared = Arc::clone(gateway);
-    let task = tokio::spawn(async move {
+    let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
+    let mut work = Detached(Some(Box::pin(async move {
         let answer = tokio::select! {
-            answer = complete(&shared, &asked, permitted, Some(conversation)) => answer,
-            () = running.token.cancelled() => Err(cancelled()),
+            answer = complete(&shared, &asked, permitted, Some(talk)) => answer,
+            () = running.token.cancelled() => {
+                Err(Problem::new(lockgate_protocol::code::INTERNAL, "the request was cancelled"))
+            }
         };
         (asked, answer)
-    });
-    let mut task = Detach(task);
+    })));
     tokio::select! {
-        biased;
-        Some(()) = streams.recv() => {
+        (asked, answer) = &mut work => match conversation.stream() {
+            None => done(&asked, answer),
+            Some(log) => {
+                log.finish(Some(final_text(&asked, answer)));
+                stream_legacy(gateway, &session, &log)
+            }
+        },
+        log = conversation.begun() => {
             let rest = Arc::clone(&log);
             tokio::spawn(async move {
-                match task.0.await {
-                    Ok((asked, answer)) => rest.finish(Some(final_text(&asked, answer))),
-                    Err(_) => rest.finish(None),
-                }
+                let (asked, answer) = work.await;
+                rest.finish(Some(final_text(&asked, answer)));
             });
-            let priming = legacy::priming(&session, &reader);
-            Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, &session, reader, priming) }
-        }
-        joined = &mut task.0 => {
-            log.finish(None);
-            match joined {
-                Ok((asked, answer)) if streams.try_recv().is_ok() => {
-                    let last = Outgoing { data: final_text(&asked, answer), ..Outgoing::default() };
-                    log.push(last.data);
-                    let priming = legacy::priming(&session, &reader);
-                    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, &session, reader, priming) }
-                }
-                Ok((asked, answer)) => done(&asked, answer),
-                Err(_) => Problem::new(lockgate_protocol::code::INTERNAL, "the call ended without an answer").reply(None, Era::Legacy),
-            }
+            stream_legacy(gateway, &session, &log)
         }
     }
 }
 
-fn cancelled() -> Problem {
-    Problem::new(lockgate_protocol::code::INTERNAL, "the request was cancelled")
+fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
+    let reader = log.read(0);
+    let priming = legacy::priming(session, &reader);
+    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, session, reader, priming) }
 }
 
-/// A task that is left running when it is not waited for any more.
-struct Detach<T>(tokio::task::JoinHandle<T>);
-
-/// A future that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
-/// cancelled its call.
-struct Detached(Option<BoxFuture<'static, Reply>>);
+/// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
+/// cancelled it.
+struct Detached(Option<Work>);
 
 impl Future for Detached {
-    type Output = Reply;
+    type Output = (Asked, Result<Text, Problem>);
 
-    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Reply> {
+    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
         let Some(work) = self.0.as_mut() else { return std::task::Poll::Pending };
-        let reply = std::task::ready!(work.as_mut().poll(cx));
+        let output = std::task::ready!(work.as_mut().poll(cx));
         self.0 = None;
-        std::task::Poll::Ready(reply)
+        std::task::Poll::Ready(output)
     }
 }
 
@@ -512,7 +491,8 @@ async fn rounds(
         match (answer.kind, asked.era(), &answer.outcome) {
             (_, era, jsonrpc::Outcome::Error(error)) => {
                 let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
-                return Err(Problem::relayed(*error, &answer.text, permitted.method(), from, era));
+                let problem = Problem::relayed(*error, &answer.text, permitted.method(), from, era);
+                return Err(problem.about(asked.request.param("uri")));
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;

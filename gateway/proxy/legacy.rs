@@ -22,7 +22,7 @@ use crate::dispatch;
 use crate::face::{Endpoint, Events, Inbound, Outgoing, Reply, Text};
 use crate::gateway::{Gateway, accepted, caller_key, header, no_session, refuse, session_header};
 use crate::rescue::Problem;
-use crate::session::{Log, Reader, Session, Subscribed, parse_event_id};
+use crate::session::{Reader, Session, Subscribed, parse_event_id};
 use crate::stage::{Asked, Setup};
 
 /// Messages of one batch.
@@ -307,11 +307,4 @@ async fn texts_of(reply: Reply) -> Vec<Bytes> {
             all.into_iter().map(|e| e.data).filter(|d| !d.is_empty()).collect()
         }
     }
-}
-
-/// The log of one call and a reader at its start.
-pub(crate) fn call_log(session: &Session) -> (Arc<Log>, Reader) {
-    let log = session.new_log();
-    let reader = log.read(0);
-    (log, reader)
 }

@@ -116,7 +116,8 @@ fn complete(request: &Request) -> Result<String, Problem> {
 fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Problem> {
     expect(headers, VERSION_HEADER, version)?;
     expect(headers, METHOD_HEADER, &request.method_name())?;
-    let Some(name) = request.method.target().and_then(|key| request.param_str(key)) else { return Ok(()) };
+    let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
+    let Some(name) = target.and_then(|key| request.param_str(key)) else { return Ok(()) };
     let value = one(headers, NAME_HEADER)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),

@@ -133,6 +133,17 @@ impl Problem {
         problem
     }
 
+    /// Names the resource that the client asked for, where the server named its own.
+    pub(crate) fn about(mut self, uri: Option<&[u8]>) -> Self {
+        let asked = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
+        if let (Some(asked), Some(Value::Object(data))) = (asked, &mut self.data)
+            && let Some(named) = data.get_mut("uri")
+        {
+            *named = asked;
+        }
+        self
+    }
+
     /// The HTTP status that the client's era gives this error.
     pub(crate) fn http_status(&self, era: Era) -> StatusCode {
         if let Some(status) = self.status {

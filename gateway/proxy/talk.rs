@@ -2,7 +2,7 @@
 //! that it declared it can answer. Nothing here waits for a slow client, except a question.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use lockgate_protocol::capabilities::{self, TASKS, UI};
@@ -14,7 +14,7 @@ use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{BoxFuture, Conversation, LogLevel, Unasked};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::session::{Log, Session};
 
@@ -25,8 +25,8 @@ const BACKLOG: usize = 256;
 pub(crate) enum Outlet {
     /// A modern client's response stream.
     Channel(mpsc::Sender<Bytes>),
-    /// A legacy session's stream, kept so that it can be resumed. The flag says that there is something to read.
-    Log { session: Arc<Session>, log: Arc<Log>, first: mpsc::Sender<()> },
+    /// A legacy session's stream, kept so that it can be resumed. It is made when there is something to say.
+    Log { session: Arc<Session>, log: OnceLock<Arc<Log>>, begun: Notify },
 }
 
 /// The conversation of one call.
@@ -73,10 +73,40 @@ impl Talk {
                     tracing::debug!("a client reads too slowly; a message of its call was dropped");
                 }
             }
-            Outlet::Log { log, first, .. } => {
-                log.push(text.into());
-                let _ = first.try_send(());
+            Outlet::Log { .. } => {
+                if let Some(log) = self.begin() {
+                    log.push(text.into());
+                }
             }
+        }
+    }
+
+    /// The stream of a legacy call, made now if there is none yet.
+    fn begin(&self) -> Option<&Arc<Log>> {
+        let Outlet::Log { session, log, begun } = &self.outlet else { return None };
+        let log = log.get_or_init(|| session.new_log());
+        begun.notify_one();
+        Some(log)
+    }
+
+    /// Waits until there is something to say to a legacy client; gives the stream.
+    pub(crate) async fn begun(&self) -> Arc<Log> {
+        if let Outlet::Log { log, begun, .. } = &self.outlet {
+            loop {
+                if let Some(log) = log.get() {
+                    return Arc::clone(log);
+                }
+                begun.notified().await;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// The stream of a legacy call, if there was something to say.
+    pub(crate) fn stream(&self) -> Option<Arc<Log>> {
+        match &self.outlet {
+            Outlet::Log { log, .. } => log.get().cloned(),
+            Outlet::Channel(_) => None,
         }
     }
 }
@@ -116,10 +146,18 @@ impl Conversation for Talk {
         }
     }
 
+    fn waiting(&self) {
+        if self.revision >= Revision::V2025_11_25
+            && let Some(log) = self.begin()
+        {
+            log.poll_from_now_on();
+        }
+    }
+
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
         Box::pin(async move {
-            let Outlet::Log { session, log, first } = &self.outlet else { return Err(Unasked::Undeclared) };
-            let _ = first.try_send(());
+            let Outlet::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
+            let log = self.begin().ok_or(Unasked::Undeclared)?;
             session.question(log, method, &labelled(self.label.as_deref(), method, &params)).await
         })
     }

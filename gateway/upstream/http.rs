@@ -156,6 +156,9 @@ impl HttpLink {
                     let Some(last) = reading.last_id.clone().filter(|_| resumes <= MAX_RESUMES) else {
                         return Err(Failure::new(Kind::Lost, words).after_send());
                     };
+                    if let Some(conversation) = conversation {
+                        conversation.waiting();
+                    }
                     tokio::time::sleep(reading.retry).await;
                     let body = self.open(Some(&last)).await?.ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
                     reading.resume(body);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -22,6 +22,8 @@ pub(crate) struct Log {
     max: usize,
     inner: Mutex<Inner>,
     wake: Notify,
+    /// The first reader ends when there is nothing to read: the client comes back for the rest.
+    polling: AtomicBool,
     /// Counts readers ever attached; the newest one reads.
     reader: AtomicUsize,
     attached: AtomicUsize,
@@ -45,6 +47,7 @@ impl Log {
             max,
             inner: Mutex::new(inner),
             wake: Notify::new(),
+            polling: AtomicBool::new(false),
             reader: AtomicUsize::new(0),
             attached: AtomicUsize::new(0),
         }
@@ -72,6 +75,12 @@ impl Log {
             self.push(text);
         }
         self.inner.lock().finished = Some(Instant::now());
+        self.wake.notify_waiters();
+    }
+
+    /// Ends the stream of the first reader, but not the log.
+    pub(crate) fn poll_from_now_on(&self) {
+        self.polling.store(true, Ordering::Release);
         self.wake.notify_waiters();
     }
 
@@ -126,7 +135,7 @@ impl Reader {
                     inner.delivered = inner.delivered.max(number);
                     return Some(Outgoing { id: Some(self.event_id(number)), data: text, retry: None });
                 }
-                if inner.finished.is_some() {
+                if inner.finished.is_some() || self.turn == 1 && self.log.polling.load(Ordering::Acquire) {
                     return None;
                 }
             }

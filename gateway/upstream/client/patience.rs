@@ -98,6 +98,10 @@ impl Conversation for Watched {
         self.inner.log(note);
     }
 
+    fn waiting(&self) {
+        self.inner.waiting();
+    }
+
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
         Box::pin(async move {
             let _asking = Asking::begin(&self.clock);
