@@ -102,6 +102,11 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
         problems.push(Problem::error(node.place.clone(), key, what));
         return None;
     };
+    if starts_ourselves(node) {
+        let what = "this entry starts Lockgate itself; it is left out";
+        problems.push(Problem::warning(node.place.clone(), key, what).hint("a gate behind itself would never end"));
+        return None;
+    }
     let mut map = BTreeMap::new();
     for (name, field) in entry {
         let (name, node) = match name.as_str() {
@@ -127,6 +132,13 @@ fn server(node: &Node, key: &str, problems: &mut Problems) -> Option<Node> {
         map.insert(name.to_string(), Entry { place, node });
     }
     Some(Node::new(Value::Map(map), node.place.clone()))
+}
+
+/// The entry by which the client reaches Lockgate; importing it would start the gateway inside itself without end.
+fn starts_ourselves(entry: &Node) -> bool {
+    let command = entry.get(&["command"]).and_then(Node::as_text).unwrap_or_default();
+    let name = command.rsplit(['/', '\\']).next().unwrap_or_default();
+    matches!(name, "lockgate" | "lockgate.exe")
 }
 
 /// Clients take numbers and switches as text in lists of arguments and environments; JSON keeps their spelling.

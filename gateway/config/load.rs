@@ -113,6 +113,7 @@ impl Loading<'_> {
 
     /// Expands and checks one source.
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
+        one_spelling(&mut root);
         let mut expand = Expand {
             env: &self.sources.env,
             base,
@@ -239,6 +240,24 @@ impl Loading<'_> {
         };
         self.problems.push(problem);
         None
+    }
+}
+
+/// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers are lower case.
+fn one_spelling(root: &mut Node) {
+    let servers: Vec<String> = root
+        .get(&["servers"])
+        .and_then(Node::as_map)
+        .into_iter()
+        .flat_map(|map| map.keys().cloned())
+        .collect();
+    for server in &servers {
+        root.rename(&["servers", server, "type"], "transport");
+        let headers = root.get(&["servers", server, "headers"]).and_then(Node::as_map);
+        let headers: Vec<String> = headers.into_iter().flat_map(|map| map.keys().cloned()).collect();
+        for header in &headers {
+            root.rename(&["servers", server, "headers", header], &header.to_ascii_lowercase());
+        }
     }
 }
 

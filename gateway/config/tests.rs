@@ -3,6 +3,7 @@
 mod clients;
 mod documents;
 mod edges;
+mod garbage;
 mod mistakes;
 mod precedence;
 mod secrets;

@@ -142,6 +142,23 @@ impl Node {
         }
     }
 
+    /// Gives the key at the end of `path` another name, unless that name is taken.
+    pub fn rename<S: AsRef<str>>(&mut self, path: &[S], name: &str) {
+        match (path, &mut self.value) {
+            ([last], Value::Map(map)) if !map.contains_key(name) => {
+                if let Some(entry) = map.remove(last.as_ref()) {
+                    map.insert(name.to_string(), entry);
+                }
+            }
+            ([first, rest @ ..], Value::Map(map)) if !rest.is_empty() => {
+                if let Some(entry) = map.get_mut(first.as_ref()) {
+                    entry.node.rename(rest, name);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Takes out what is at `path`.
     pub fn remove<S: AsRef<str>>(&mut self, path: &[S]) -> Option<Self> {
         match (path, &mut self.value) {

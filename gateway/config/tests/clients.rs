@@ -102,7 +102,7 @@ fn a_vs_code_file_works_with_comments_and_types() {
 fn what_only_an_editor_can_ask_for_is_a_mistake_with_a_way_out() {
     let text = r#"{ "servers": { "a": { "url": "https://a.example/mcp", "headers": { "X": "${input:key}" } } } }"#;
     let messages = Given::files(&[("mcp.json", text)]).mcp_servers("mcp.json").messages();
-    let expected = "mcp.json:1:73: servers.a.headers.X: `${input:key}` is something that only the editor can ask for \
+    let expected = "mcp.json:1:73: servers.a.headers.x: `${input:key}` is something that only the editor can ask for \
                     — write ${NAME} and set that environment variable";
     assert_eq!(messages, [expected]);
 }
@@ -157,4 +157,19 @@ fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
         missing,
         ["flag --mcp-servers: import: there is no file c.json — the path is relative to the file that names it"]
     );
+}
+
+#[test]
+fn the_entry_that_starts_lockgate_is_not_imported() {
+    for command in ["lockgate", "/usr/local/bin/lockgate", "C:\\\\bin\\\\lockgate.exe"] {
+        let text =
+            format!(r#"{{ "mcpServers": {{ "gate": {{ "command": "{command}" }}, "a": {{ "command": "sh" }} }} }}"#);
+        let loaded = Given::files(&[("c.json", &text)]).mcp_servers("c.json").loaded();
+        assert_eq!(loaded.config.servers.len(), 1, "{command}");
+        let warning = loaded.warnings[0].to_string();
+        assert!(
+            warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"),
+            "{warning}"
+        );
+    }
 }

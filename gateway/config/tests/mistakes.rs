@@ -111,8 +111,8 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "servers:\n  a: { url: 'https://a/mcp', headers: { Host: x, Mcp-Session-Id: y, 'a b': z } }\n  system: { url: 'https://b/mcp' }\n  c: { command: sh, headers: { A: b }, transport: sse }\n  d: { url: 'https://d/sse', transport: sse, era: modern }\n",
         &[
-            "lockgate.yaml:2:47: servers.a.headers.Host: the gateway sets this header itself — take it out",
-            "lockgate.yaml:2:66: servers.a.headers.Mcp-Session-Id: the gateway sets this header itself — take it out",
+            "lockgate.yaml:2:47: servers.a.headers.host: the gateway sets this header itself — take it out",
+            "lockgate.yaml:2:66: servers.a.headers.mcp-session-id: the gateway sets this header itself — take it out",
             "lockgate.yaml:2:76: servers.a.headers.a b: is no name of a header — use letters, digits and -",
             "lockgate.yaml:3:3: servers.system: a built-in server has this name — rename it, or set `builtin.system: false`",
             "lockgate.yaml:4:21: servers.c.headers: only goes with `url` — take it out",

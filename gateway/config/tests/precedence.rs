@@ -247,3 +247,16 @@ fn profiles_change_what_is_not_said() {
     assert_eq!(config.policy.tools.allow, Vec::<String>::new());
     assert_eq!(config.policy.servers.allow, ["*"]);
 }
+
+#[test]
+fn one_key_in_two_spellings_is_one_key() {
+    let given =
+        Given::yaml("servers: { a: { url: 'https://a.example/', type: sse, headers: { Authorization: file } } }")
+            .env("LOCKGATE_SERVERS__A__TRANSPORT", "http")
+            .env("LOCKGATE_SERVERS__A__HEADERS__AUTHORIZATION", "variable");
+    let loaded = given.loaded();
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport else {
+        panic!()
+    };
+    assert_eq!((headers.len(), headers["authorization"].as_str()), (1, "variable"));
+}
