@@ -9,6 +9,8 @@ use super::{Answer, plain, text};
 use crate::{call::Call, http::StreamCloser};
 
 const PAUSE: Duration = Duration::from_millis(50);
+/// Longer than the delay that the closed stream asks for: the SDK forgets an answer that comes while nobody listens.
+const ABSENCE: Duration = Duration::from_millis(3400);
 
 pub(super) fn list() -> Vec<Tool> {
     vec![
@@ -66,6 +68,6 @@ async fn reconnect(call: &Call) {
         // The priming event has to leave first.
         tokio::time::sleep(PAUSE).await;
         closer.0.cancel();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(ABSENCE).await;
     }
 }
