@@ -1,5 +1,22 @@
-//! placeholder
+//! HTTP for operators: is it alive, is it ready, how much does it do. It decides nothing and shows no names of servers
+//! without `metrics`, which the composition root puts behind authentication.
 
 mod config;
+mod life;
+mod router;
 
-pub use config::*;
+use std::collections::BTreeMap;
+
+pub use config::Config;
+pub use life::{LifeCycle, State};
+pub use router::{health_router, metrics_router};
+
+/// What operators may look at.
+pub trait Health: Send + Sync + 'static {
+    /// Where the process is in its life.
+    fn state(&self) -> State;
+    /// How many servers are in which state.
+    fn servers(&self) -> BTreeMap<&'static str, usize>;
+    /// All metrics as Prometheus text.
+    fn metrics(&self) -> String;
+}

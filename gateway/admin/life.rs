@@ -1,0 +1,70 @@
+//! The life of the process: initializing → ready → shutting_down → stopped. It only goes forward.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Where the process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// Servers are being connected; requests are answered already.
+    Initializing,
+    Ready,
+    /// Nothing new is accepted; what runs may finish.
+    ShuttingDown,
+    Stopped,
+}
+
+/// The current [`State`], shared.
+#[derive(Debug, Default)]
+pub struct LifeCycle(AtomicU8);
+
+impl State {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::Ready => "ready",
+            Self::ShuttingDown => "shutting_down",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl LifeCycle {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.0.load(Ordering::Acquire) {
+            0 => State::Initializing,
+            1 => State::Ready,
+            2 => State::ShuttingDown,
+            _ => State::Stopped,
+        }
+    }
+
+    /// Servers have settled.
+    pub fn ready(&self) {
+        self.reach(State::Ready);
+    }
+
+    /// The process has been told to end.
+    pub fn shut_down(&self) {
+        self.reach(State::ShuttingDown);
+    }
+
+    /// Nothing runs any more.
+    pub fn stop(&self) {
+        self.reach(State::Stopped);
+    }
+
+    fn reach(&self, state: State) {
+        self.0.fetch_max(state as u8, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The operator's endpoints: `/healthz`, `/readyz`, `/metrics`.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use crate::{Health, State};
+
+/// `/healthz` (the process lives) and `/readyz` (its servers have settled), and 404 for what is not there. Both show
+/// counts only.
+pub fn health_router(health: Arc<impl Health>) -> Router {
+    let alive = Arc::clone(&health);
+    Router::new()
+        .route("/healthz", get(move || async move { healthz(&*alive) }))
+        .route("/readyz", get(move || async move { readyz(&*health) }))
+        .fallback(|| async { json(StatusCode::NOT_FOUND, r#"{"error":"not found"}"#.to_owned()) })
+}
+
+/// `/metrics`, as Prometheus reads it. Names of servers and tools are in it.
+pub fn metrics_router(health: Arc<impl Health>) -> Router {
+    let scrape = move || async move {
+        let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+        (kind, health.metrics())
+    };
+    Router::new().route("/metrics", get(scrape))
+}
+
+fn healthz(health: &impl Health) -> Response {
+    match health.state() {
+        State::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "stopped\n").into_response(),
+        _ => (StatusCode::OK, "ok\n").into_response(),
+    }
+}
+
+fn readyz(health: &impl Health) -> Response {
+    let state = health.state();
+    let status = if state == State::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(status, serde_json::json!({"state": state.as_str(), "servers": health.servers()}).to_string())
+}
+
+fn json(status: StatusCode, body: String) -> Response {
+    let head = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+    (status, head, body).into_response()
+}
+
+#[cfg(test)]
+mod tests;

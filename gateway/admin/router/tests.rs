@@ -1,0 +1,56 @@
+use std::collections::BTreeMap;
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use tower::ServiceExt;
+
+use super::*;
+use crate::LifeCycle;
+
+struct Fake(LifeCycle);
+
+impl Health for Fake {
+    fn state(&self) -> State {
+        self.0.state()
+    }
+
+    fn servers(&self) -> BTreeMap<&'static str, usize> {
+        [("connected", 2), ("failed", 1)].into()
+    }
+
+    fn metrics(&self) -> String {
+        "lockgate_sessions 0\n".into()
+    }
+}
+
+async fn ask(fake: &Arc<Fake>, method: &str, path: &str) -> (u16, String) {
+    let router = health_router(Arc::clone(fake)).merge(metrics_router(Arc::clone(fake)));
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    let response = router.oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    (status, String::from_utf8(to_bytes(response.into_body(), 65536).await.unwrap().to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn readiness_follows_the_life_cycle() {
+    let fake = Arc::new(Fake(LifeCycle::new()));
+    assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
+    assert_eq!(ask(&fake, "GET", "/healthz").await, (200, "ok\n".into()));
+    fake.0.ready();
+    let (status, body) = ask(&fake, "GET", "/readyz").await;
+    assert_eq!((status, body.as_str()), (200, r#"{"state":"ready","servers":{"connected":2,"failed":1}}"#));
+    fake.0.shut_down();
+    assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
+    assert_eq!(ask(&fake, "GET", "/healthz").await.0, 200);
+    fake.0.stop();
+    assert_eq!(ask(&fake, "GET", "/healthz").await.0, 503);
+}
+
+#[tokio::test]
+async fn only_what_is_there_is_served() {
+    let fake = Arc::new(Fake(LifeCycle::new()));
+    assert_eq!(ask(&fake, "GET", "/metrics").await, (200, "lockgate_sessions 0\n".into()));
+    assert_eq!(ask(&fake, "HEAD", "/healthz").await.0, 200);
+    assert_eq!(ask(&fake, "POST", "/metrics").await.0, 405);
+    assert_eq!(ask(&fake, "GET", "/nothing").await, (404, r#"{"error":"not found"}"#.into()));
+}
