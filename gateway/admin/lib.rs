@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 pub use config::Config;
 pub use life::{LifeCycle, State};
-pub use router::{health_router, metrics_router};
+pub use router::{health_router, metrics_router, router};
 
 /// What operators may look at.
 pub trait Health: Send + Sync + 'static {

@@ -9,6 +9,11 @@ use axum::routing::get;
 
 use crate::{Health, State};
 
+/// All of it, for a listener of its own.
+pub fn router(health: Arc<impl Health>) -> Router {
+    health_router(Arc::clone(&health)).merge(metrics_router(health))
+}
+
 /// `/healthz` (the process lives) and `/readyz` (its servers have settled), and 404 for what is not there. Both show
 /// counts only.
 pub fn health_router(health: Arc<impl Health>) -> Router {

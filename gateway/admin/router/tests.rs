@@ -54,3 +54,22 @@ async fn only_what_is_there_is_served() {
     assert_eq!(ask(&fake, "POST", "/metrics").await.0, 405);
     assert_eq!(ask(&fake, "GET", "/nothing").await, (404, r#"{"error":"not found"}"#.into()));
 }
+
+#[tokio::test]
+async fn other_methods_are_refused_and_told_which_there_are() {
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+            let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+            let response = router(Arc::new(Fake(LifeCycle::new()))).oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+            assert_eq!(response.headers()[header::ALLOW], "GET,HEAD", "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_not_on_the_health_router() {
+    let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
+    let response = health_router(Arc::new(Fake(LifeCycle::new()))).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+}
