@@ -137,6 +137,7 @@ fn default_command(loaded: &Loaded) -> Command {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "the environment comes in here, once")]
 fn sources(common: &Common) -> Sources {
     Sources {
         config: common.config.clone(),

@@ -161,6 +161,7 @@ impl Expand<'_> {
         })
     }
 
+    #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
         let path = self.base.join(name);
         let hint = "name a file that holds the value and nothing else".to_string();

@@ -79,6 +79,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
     let refuse = |what: String| Problem::error(whole.clone(), "", what);
     let file = std::fs::File::open(path)

@@ -124,6 +124,7 @@ impl Connector {
             // An address that does not answer may use up its share of the time, not the others' shares.
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
+            #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
             match tokio::time::timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(tcp)) => return Ok(tcp),
                 Ok(Err(error)) => last = error,

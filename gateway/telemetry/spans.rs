@@ -71,6 +71,7 @@ enum Message {
 impl Tracer {
     /// Starts the exporter on the current runtime; `None` when no collector is configured. The collector's address comes from
     /// the configuration alone: no proxy from the environment, no redirect.
+    #[allow(clippy::disallowed_methods, reason = "the exporter wants this client; it follows nothing")]
     pub fn start(config: &Config, metrics: &Metrics) -> Result<Option<Self>, TraceError> {
         let Some(endpoint) = &config.otlp else {
             return Ok(None);

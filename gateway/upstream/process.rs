@@ -59,6 +59,7 @@ pub(crate) struct Child {
 ///
 /// # Errors
 /// The child could not be started, in words that say what to do about it.
+#[allow(clippy::disallowed_methods, reason = "the one place that starts programs")]
 pub(crate) fn spawn(
     slug: &str,
     command: &str,

@@ -3,6 +3,8 @@
 //! `cargo run --release -p lockgate-egress --example cost [REQUESTS] [BODY_BYTES]` prints microseconds of this process's CPU
 //! time per request, the median of five interleaved rounds; `… REQUESTS BODY_BYTES WAY THREADS TASKS` runs one way alone.
 
+#![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
+
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,8 @@
 //! What a request costs in the listener, beside a bare hyper echo: `cargo run --release -p lockgate-listener --example request_cost`.
 //! Starts itself once per variant as a server process, sends it requests over loopback and prints its CPU time per request.
 
+#![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
+
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;

@@ -1,0 +1,78 @@
+//! What people read and copy: links lead somewhere, examples explain themselves, and the README's blocks are all marked
+//! for `tests/readme`, which runs them and knows how many there are.
+
+use crate::tree::{File, files, hold, root};
+
+const MARK: &str = "<!-- test: ";
+
+/// Blocks of a page that no mark stands before, and marks that no block follows.
+fn unmarked(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut offences = Vec::new();
+    let mut inside = false;
+    for (at, line) in lines.iter().enumerate() {
+        if line.starts_with("```") {
+            let marked = at > 0 && lines[at - 1].starts_with(MARK);
+            if !inside && !marked {
+                offences.push(format!("the block at line {} is not marked for a test", at + 1));
+            }
+            inside = !inside;
+        } else if line.starts_with(MARK) && !lines.get(at + 1).is_some_and(|next| next.starts_with("```")) {
+            offences.push(format!("no block follows the mark at line {}", at + 1));
+        }
+    }
+    offences
+}
+
+/// Relative links of a page to files that are not there.
+fn broken_links(file: &File) -> Vec<String> {
+    let root = root();
+    let folder = root.join(&file.path);
+    let targets = file.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(' '))
+        .filter_map(|target| target.split('#').next())
+        .filter(|path| !folder.parent().is_some_and(|folder| folder.join(path).exists()))
+        .map(|path| format!("the link to {path} leads nowhere"))
+        .collect()
+}
+
+fn text(path: &str) -> &'static str {
+    files().iter().find(|file| file.path == path).map_or("", |file| &file.text)
+}
+
+#[test]
+fn the_readme_blocks_are_the_ones_that_are_run() {
+    hold(|file| file.path == "README.md", 1, |file| unmarked(&file.text));
+    let marks = text("README.md").lines().filter(|line| line.starts_with(MARK)).count();
+    let line = format!("BLOCKS = {marks}\n");
+    assert!(marks > 5 && text("tests/readme").contains(&line), "tests/readme lacks the line {line}");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    hold(|file| file.path.ends_with(".md"), 10, broken_links);
+}
+
+#[test]
+fn every_example_is_explained_and_listed() {
+    let mut folders: Vec<&str> = files().iter().filter_map(|file| file.path.strip_prefix("examples/")?.split_once('/')).map(|(folder, _)| folder).collect();
+    folders.dedup();
+    assert!(folders.len() >= 3, "{folders:?}");
+    for folder in &folders {
+        assert!(!text(&format!("examples/{folder}/README.md")).is_empty(), "examples/{folder} has no README.md");
+        assert!(text("README.md").contains(&format!("(examples/{folder})")), "README.md does not list examples/{folder}");
+    }
+    let listed = text("README.md").matches("](examples/").count();
+    assert_eq!(listed, folders.len(), "examples that README.md lists");
+}
+
+#[test]
+fn planted_documents_are_found() {
+    assert!(unmarked("<!-- test: run -->\n```sh\nls\n```\n").is_empty());
+    assert_eq!(unmarked("text\n```sh\nls\n```\n").len(), 1);
+    assert_eq!(unmarked("<!-- test: run -->\n\n```sh\nls\n```\n").len(), 2);
+    let page = |text: &str| File { path: "docs/page.md".into(), text: text.into() };
+    assert!(broken_links(&page("[a](../README.md#x) [b](https://example.com/x) [c](#here)")).is_empty());
+    assert_eq!(broken_links(&page("[a](../NOWHERE.md)")).len(), 1);
+}
