@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use axum::Router;
 use lockgate_admin::{Health, LifeCycle, State};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_egress::Connector;
@@ -17,11 +18,14 @@ use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use crate::{reload, shutdown};
 
 /// How long running requests may take once the gateway is told to stop.
 const GRACE: Duration = Duration::from_secs(30);
+/// Threads that serve clients.
+const MAX_WORKERS: usize = 16;
 
 /// A running gateway and what it is made of.
 pub(crate) struct App {
@@ -144,12 +148,15 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
     warn(&loaded);
     let code = runtime()?.block_on(async {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
+        let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
         let app = App::start(&loaded.config)?;
-        let server = Server::bind(loaded.config.listener.clone())?;
         let admin = admin(&loaded.config, &app).await?;
-        tell(server.address(), &loaded.config, admin);
+        if let Some(first) = servers.first() {
+            tell(first.address(), &loaded.config, admin);
+        }
         let health = lockgate_admin::health_router(Arc::clone(&app));
-        let other = if admin.is_some() { health } else { health.merge(crate::shutdown::guarded_metrics(&app, &loaded.config)) };
+        let other = if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app, &loaded.config)) };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
         tokio::spawn(async move {
@@ -157,20 +164,40 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             ready.life.ready();
             tracing::info!("ready");
         });
-        let stopping = Arc::clone(&app);
-        let signal = async move {
-            shutdown::signal().await;
-            tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
-            stopping.life.shut_down();
-            stopping.gateway.stop();
-        };
-        let cut = server.run(Arc::clone(&app), other, signal, GRACE).await?;
+        let stop = CancellationToken::new();
+        let workers = servers.into_iter().map(|server| worker(server, &app, other.clone(), stop.clone()));
+        let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
+        shutdown::signal().await;
+        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
+        app.life.shut_down();
+        app.gateway.stop();
+        stop.cancel();
+        let cut = tokio::task::spawn_blocking(move || workers.into_iter().filter_map(|w| w.join().ok()).sum::<usize>()).await?;
         app.close().await;
         app.life.stop();
         tracing::info!(cut, "stopped");
         anyhow::Ok(ExitCode::SUCCESS)
     })?;
     Ok((String::new(), code))
+}
+
+/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last without waking
+/// another thread.
+fn worker(
+    server: Server,
+    app: &Arc<App>,
+    other: Router,
+    stop: CancellationToken,
+) -> std::io::Result<std::thread::JoinHandle<usize>> {
+    let app = Arc::clone(app);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("worker".into()).spawn(move || {
+        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE));
+        ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "a worker has ended");
+            0
+        })
+    })
 }
 
 /// `lockgate stdio`.

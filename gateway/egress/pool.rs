@@ -18,6 +18,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,10 +64,7 @@ impl Origin {
             uri,
             capacity: config.idle_connections,
             idle_timeout: config.idle_timeout,
-            shelf: Mutex::new(Shelf {
-                idle: Vec::new(),
-                swept: false,
-            }),
+            shelves: Default::default(),
         })))
     }
 
@@ -133,12 +131,8 @@ impl Origin {
 
     /// Connections that wait for a request now.
     pub fn idle(&self) -> usize {
-        let shelf = self.0.shelf.lock();
-        shelf
-            .idle
-            .iter()
-            .filter(|idle| !idle.link.is_closed())
-            .count()
+        let open = |shelf: &Mutex<Shelf>| shelf.lock().idle.iter().filter(|idle| !idle.link.is_closed()).count();
+        self.0.shelves.iter().map(open).sum()
     }
 }
 
@@ -160,9 +154,12 @@ pub(crate) struct Pool {
     uri: Uri,
     capacity: usize,
     idle_timeout: Duration,
-    shelf: Mutex<Shelf>,
+    /// One for each thread, as far as that goes: a connection is driven by the thread that made it, and a call that uses
+    /// it from there wakes nobody else.
+    shelves: [Mutex<Shelf>; SHELVES],
 }
 
+#[derive(Default)]
 struct Shelf {
     /// The one used last is on top and is taken first, so that the rest can age. Sorted by time.
     idle: Vec<Idle>,
@@ -175,11 +172,27 @@ struct Idle {
     since: Instant,
 }
 
+/// Shelves of one origin; threads beyond that share.
+const SHELVES: usize = 16;
+
+/// The shelf of the current thread.
+fn slot() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHELVES;
+    }
+    SLOT.with(|slot| *slot)
+}
+
 impl Pool {
+    fn shelf(&self, slot: usize) -> &Mutex<Shelf> {
+        &self.shelves[slot % SHELVES]
+    }
+
     /// The connection used last among those that are ready. One whose driver has not yet seen the end of the last exchange
     /// stays; one that has ended, or has waited too long, goes.
     fn take(&self) -> Option<Link> {
-        let mut shelf = self.shelf.lock();
+        let mut shelf = self.shelf(slot()).lock();
         while let Some(at) = shelf
             .idle
             .iter()
@@ -199,7 +212,8 @@ impl Pool {
             return;
         }
         let since = Instant::now();
-        let mut shelf = self.shelf.lock();
+        let slot = slot();
+        let mut shelf = self.shelf(slot).lock();
         if shelf.idle.len() >= self.capacity {
             shelf.idle.retain(|idle| !idle.link.is_closed());
         }
@@ -212,13 +226,13 @@ impl Pool {
         if !shelf.swept {
             shelf.swept = true;
             drop(shelf);
-            tokio::spawn(sweep(Arc::downgrade(self), self.idle_timeout));
+            tokio::spawn(sweep(Arc::downgrade(self), slot, self.idle_timeout));
         }
     }
 
     /// Closes what has waited too long and says when to look again; `None` when nothing is left.
-    fn expire(&self, now: Instant) -> Option<Instant> {
-        let mut shelf = self.shelf.lock();
+    fn expire(&self, slot: usize, now: Instant) -> Option<Instant> {
+        let mut shelf = self.shelf(slot).lock();
         let old = shelf
             .idle
             .partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
@@ -235,12 +249,12 @@ impl Pool {
 }
 
 /// Runs while there are idle connections, so that a quiet server does not keep sockets; ends with the last one or the origin.
-async fn sweep(pool: std::sync::Weak<Pool>, first: Duration) {
+async fn sweep(pool: std::sync::Weak<Pool>, slot: usize, first: Duration) {
     let mut next = Instant::now() + first;
     loop {
         tokio::time::sleep_until(next).await;
         let Some(pool) = pool.upgrade() else { return };
-        match pool.expire(Instant::now()) {
+        match pool.expire(slot, Instant::now()) {
             Some(later) => next = later,
             None => return,
         }

@@ -317,17 +317,16 @@ async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted, 
     let mut work = Detached(Some(Box::pin(async move {
         let answer = tokio::select! {
             answer = complete(&shared, &asked, permitted, Some(talk)) => answer,
-            () = running.token.cancelled() => {
-                Err(Problem::new(lockgate_protocol::code::INTERNAL, "the request was cancelled"))
-            }
+            () = running.token.cancelled() => Err(Problem::withdrawn()),
         };
         (asked, answer)
     })));
     tokio::select! {
-        (asked, answer) = &mut work => match conversation.stream() {
-            None => done(&asked, answer),
-            Some(log) => {
-                log.finish(Some(final_text(&asked, answer)));
+        (asked, answer) = &mut work => match (conversation.stream(), answer) {
+            (None, Err(problem)) if problem.is_withdrawn() => silence(),
+            (None, answer) => done(&asked, answer),
+            (Some(log), answer) => {
+                log.finish(last_words(&asked, answer));
                 stream_legacy(gateway, &session, &log)
             }
         },
@@ -335,11 +334,24 @@ async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted, 
             let rest = Arc::clone(&log);
             tokio::spawn(async move {
                 let (asked, answer) = work.await;
-                rest.finish(Some(final_text(&asked, answer)));
+                rest.finish(last_words(&asked, answer));
             });
             stream_legacy(gateway, &session, &log)
         }
     }
+}
+
+/// The answer; a client that has cancelled gets none.
+fn last_words(asked: &Asked, answer: Result<Text, Problem>) -> Option<Bytes> {
+    match answer {
+        Err(problem) if problem.is_withdrawn() => None,
+        answer => Some(final_text(asked, answer)),
+    }
+}
+
+/// An exchange without an answer: a stream that ends.
+fn silence() -> Reply {
+    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::empty()) }
 }
 
 fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
-use lockgate_authn::Principal;
+use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::capabilities;
 use lockgate_protocol::header as sentinel;
 use lockgate_protocol::jsonrpc::Request;
@@ -64,7 +64,8 @@ fn check(
     if !is_offered(request.method, &view) {
         return Err(Problem::method_not_found(&request.method_name()));
     }
-    if request.method == Method::ToolsCall {
+    // A client on stdio has no headers that anybody could route by.
+    if request.method == Method::ToolsCall && inbound.credentials.peer != Peer::Stdio {
         param_headers(&inbound.headers, &request, &view)?;
     }
     let log_level = match request.meta(meta::LOG_LEVEL) {

@@ -52,6 +52,17 @@ impl Problem {
         Self::new(code::INVALID_PARAMS, message)
     }
 
+    /// The client has cancelled the request: it expects no answer.
+    pub(crate) fn withdrawn() -> Self {
+        let mut problem = Self::new(code::INTERNAL, "the request was cancelled");
+        problem.outcome = Outcome::Cancelled;
+        problem
+    }
+
+    pub(crate) fn is_withdrawn(&self) -> bool {
+        self.outcome == Outcome::Cancelled
+    }
+
     /// The same answer for what does not exist and for what policy hides.
     pub(crate) fn unknown(what: &str, name: &str) -> Self {
         let name: String = name.chars().take(128).collect();

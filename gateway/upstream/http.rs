@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
@@ -13,7 +14,6 @@ use lockgate_egress::{Body, BodyError, Origin, SendError};
 use lockgate_protocol::jsonrpc::{self, From, Message, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::sse;
-use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 use crate::call::Conversation;
@@ -33,12 +33,11 @@ const MAX_QUESTIONS: usize = 16;
 /// One server's endpoint and the headers that every request to it carries.
 pub(crate) struct HttpLink {
     origin: Origin,
-    /// Static headers, `Accept`, `Content-Type`, `User-Agent`.
-    base: HeaderMap,
     limits: Limits,
     inbox: Arc<dyn Inbox>,
-    /// Legacy: session id and version, once they are known.
-    session: RwLock<HeaderMap>,
+    /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in the legacy era session
+    /// id and version once they are known.
+    base: ArcSwap<HeaderMap>,
 }
 
 /// One message to post.
@@ -66,16 +65,18 @@ impl HttpLink {
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self { origin, base, limits, inbox, session: RwLock::new(HeaderMap::new()) }
+        Self { origin, limits, inbox, base: ArcSwap::from_pointee(base) }
     }
 
     /// Headers that all later requests carry (legacy session id and version).
     pub(crate) fn set_session(&self, headers: HeaderMap) {
-        *self.session.write() = headers;
+        let mut base = HeaderMap::clone(&self.base.load());
+        base.extend(headers);
+        self.base.store(Arc::new(base));
     }
 
     pub(crate) fn has_session(&self) -> bool {
-        self.session.read().contains_key(lockgate_protocol::modern::SESSION_HEADER)
+        self.base.load().contains_key(lockgate_protocol::modern::SESSION_HEADER)
     }
 
     fn request(&self, verb: Verb, extra: HeaderMap, text: Bytes) -> HttpRequest<Full<Bytes>> {
@@ -83,10 +84,7 @@ impl HttpLink {
         *request.method_mut() = verb;
         *request.uri_mut() = self.origin.uri().clone();
         let headers = request.headers_mut();
-        headers.clone_from(&self.base);
-        for (name, value) in self.session.read().iter() {
-            headers.insert(name, value.clone());
-        }
+        headers.clone_from(&self.base.load());
         for (name, value) in extra {
             if let Some(name) = name {
                 headers.insert(name, value);
