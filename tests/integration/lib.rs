@@ -1,1 +1,21 @@
-//! placeholder
+//! Tests of the real program: every test starts `lockgate` as a child process and speaks to it as clients do, with
+//! upstreams that are scripted here or are the fixture server. Nothing here links the gateway.
+//!
+//! `cargo test --workspace` (or `cargo build --workspace`) builds the two programs that are started.
+
+#![cfg(test)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod rig;
+
+mod envelope;
+mod garbage;
+mod legacy;
+mod limits;
+mod lists;
+mod outbound;
+mod probing;
+mod reload;
+mod restart;
+mod stdio;
+mod streams;

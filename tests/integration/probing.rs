@@ -1,0 +1,141 @@
+//! How the gateway finds out a server's era (rows R-04 … R-11): only `server/discover` and `initialize` are ever sent as
+//! probes, and only an answer that says something about the era is taken for one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+
+/// A legacy server that answers the probe in its own way.
+fn old(probe: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    let server = legacy("2025-06-18", &["t"]);
+    move |heard| if heard.method() == "server/discover" { probe(heard) } else { server(heard) }
+}
+
+fn methods(server: &Upstream) -> Vec<String> {
+    server.heard().iter().filter(|h| h.verb != "GET").map(|h| h.method().to_owned()).collect()
+}
+
+/// over stdio any error that is not one of the modern era leads to `initialize`.
+#[tokio::test]
+async fn any_unrecognized_error_means_legacy() {
+    for codes in [&[-32601, -32602, -32600, -32603][..], &[-32700, -32000, -32001, -32002], &[0, 1, 404, -1, i64::MAX]] {
+        let mut servers = json!({});
+        let mut all = Vec::new();
+        for (n, &code) in codes.iter().enumerate() {
+            let server = Upstream::lines(old(move |heard| Say::Json(heard.error(code, "what?")))).await;
+            servers[format!("s{n}")] = server.config();
+            all.push(server);
+        }
+        let gate = Gate::start(json!({"servers": servers})).await;
+        for (n, server) in all.iter().enumerate() {
+            let answer = gate.call(&format!("s{n}__t")).await;
+            assert_eq!(answer.code(), 0, "{}: {}", codes[n], answer.text());
+            assert_eq!(methods(server)[..3], ["server/discover", "initialize", "notifications/initialized"], "{}", codes[n]);
+        }
+    }
+}
+
+/// over HTTP as well, whatever the status says with the error; and a discovery of legacy versions only.
+#[tokio::test]
+async fn what_is_no_modern_answer_means_legacy_over_http() {
+    let cases: Vec<(&str, Upstream)> = vec![
+        ("400", Upstream::http(old(|h| Say::Status(400, Vec::new(), h.error(-32000, "no session")))).await),
+        ("404", Upstream::http(old(|_| Say::Status(404, Vec::new(), Value::Null))).await),
+        ("405", Upstream::http(old(|_| Say::Status(405, Vec::new(), Value::Null))).await),
+        ("406", Upstream::http(old(|_| Say::Status(406, Vec::new(), Value::Null))).await),
+        ("200 with an error", Upstream::http(old(|h| Say::Json(h.error(-32601, "?")))).await),
+        ("text", Upstream::http(old(|_| Say::Text("text/plain", b"Bad Request".to_vec()))).await),
+        ("a strange result", Upstream::http(old(|h| Say::Json(h.result(json!({}))))).await),
+        ("legacy versions", Upstream::http(old(|h| {
+            Say::Json(h.result(json!({"resultType": "complete", "supportedVersions": ["2025-06-18"], "capabilities": {}})))
+        }))
+        .await),
+        ("-32022 with legacy versions", Upstream::http(old(|h| {
+            let mut error = h.error(-32022, "no");
+            error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": "2026-07-28"});
+            Say::Status(400, Vec::new(), error)
+        }))
+        .await),
+    ];
+    let servers: Value = cases.iter().enumerate().map(|(n, (_, s))| (format!("s{n}"), s.config())).collect::<serde_json::Map<_, _>>().into();
+    let gate = Gate::start(json!({"servers": servers})).await;
+    for (n, (case, server)) in cases.iter().enumerate() {
+        let answer = gate.call(&format!("s{n}__t")).await;
+        assert_eq!(answer.code(), 0, "{case}: {}", answer.text());
+        // L-04: the version on everything after initialize.
+        let call = &server.heard_of("tools/call")[0];
+        assert_eq!(call.header("mcp-protocol-version"), Some("2025-06-18"), "{case}");
+        assert_eq!(call.header("mcp-session-id"), Some("abc"), "{case}");
+    }
+}
+
+/// what only a modern server says never leads to `initialize`.
+#[tokio::test]
+async fn modern_errors_never_lead_to_initialize() {
+    let refuse = |code: i64| {
+        old(move |heard| {
+            let mut error = heard.error(code, "no");
+            error["error"]["data"] = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
+            Say::Status(400, Vec::new(), error)
+        })
+    };
+    let (a, b, c) = (Upstream::http(refuse(-32022)).await, Upstream::http(refuse(-32021)).await, Upstream::lines(refuse(-32020)).await);
+    let servers = json!({"a": a.config(), "b": b.config(), "c": c.config()});
+    let gate = Gate::start(json!({"servers": servers})).await;
+    until("several attempts", async || (a.heard().len() > 2 && b.heard().len() > 1 && c.heard().len() > 1).then_some(())).await;
+    for server in [&a, &b, &c] {
+        assert!(methods(server).iter().all(|m| m == "server/discover"), "{:?}", methods(server));
+    }
+    drop(gate);
+}
+
+/// a child that ends when it is asked is started once more, with `initialize` at once, and again after a crash.
+#[tokio::test]
+async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
+    let server = Upstream::lines(old(|_| Say::Close)).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    assert_eq!(methods(&server)[..3], ["server/discover", "initialize", "notifications/initialized"]);
+    for pid in gate.children() {
+        crate::rig::signal(pid, rustix::process::Signal::KILL);
+    }
+    until("it is back", async || (server.count("initialize") == 2 && gate.call("a__t").await.code() == 0).then_some(())).await;
+}
+
+/// refusals and outages say nothing about the era, so nobody is taken for legacy because of one.
+#[tokio::test]
+async fn an_outage_is_no_evidence_of_an_era() {
+    let mut servers = json!({});
+    let mut all = Vec::new();
+    for status in [401, 403, 408, 429, 500, 502, 503, 504] {
+        let probes = AtomicUsize::new(0);
+        let good = modern(&["t"]);
+        let server = Upstream::http(move |heard| {
+            let first = heard.method() == "server/discover" && probes.fetch_add(1, Ordering::SeqCst) < 2;
+            if first { Say::Status(status, Vec::new(), Value::Null) } else { good(heard) }
+        })
+        .await;
+        servers[format!("s{status}")] = server.config();
+        all.push((status, server));
+    }
+    let gate = Gate::start(json!({"servers": servers})).await;
+    for (status, server) in &all {
+        until("it is connected", async || (gate.call(&format!("s{status}__t")).await.code() == 0).then_some(())).await;
+        assert_eq!(server.count("initialize"), 0, "{status}");
+    }
+}
+
+/// nothing but the two probes is sent before the era is known, and no call twice.
+#[tokio::test]
+async fn a_probe_has_no_effects() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    assert_eq!(methods(&server)[0], "server/discover");
+    for n in 1..=5 {
+        assert_eq!(gate.call("a__t").await.code(), 0);
+        assert_eq!(server.count("tools/call"), n);
+    }
+    assert_eq!(server.count("initialize"), 0);
+    assert_eq!(server.count("server/discover"), 1, "R-10: asked once");
+}

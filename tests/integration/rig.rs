@@ -1,0 +1,52 @@
+//! What the tests are made with: the gateway as a process, scripted upstreams, and a client that sends exactly the
+//! bytes that a test wants.
+
+pub mod client;
+pub mod gate;
+pub mod upstream;
+
+use std::time::{Duration, Instant};
+
+pub use client::{Answer, Stream};
+pub use gate::{Gate, fixture, program};
+pub use serde_json::{Value, json};
+pub use upstream::{Heard, Say, Upstream};
+
+/// Longest wait for something that should happen at once.
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// Polls until `check` gives something; fails with `what` when it takes too long.
+pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(began.elapsed() < SOON, "waited too long: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether a process is alive: not gone, and not only waiting to be reaped.
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// The living children of a process.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|&child| parent(child) == Some(pid) && alive(child)).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Sends a signal to a process that the test, or the gateway under test, has started.
+pub fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    let _ = rustix::process::kill_process(pid, signal);
+}
