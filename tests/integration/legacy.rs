@@ -133,7 +133,9 @@ async fn text_of(mut stream: Stream, blocks: usize) -> String {
 /// L-13: a server's question reaches only a client that has declared that it can answer it.
 #[tokio::test]
 async fn only_declared_questions_are_asked() {
-    let gate = Gate::start(json!({"servers": {"f": fixture(&["--era", "legacy"])}})).await;
+    let mut server = fixture(&["--era", "legacy"]);
+    server["sessions"] = "client".into();
+    let gate = Gate::start(json!({"servers": {"f": server}})).await;
     for (capabilities, asked) in [(json!({}), false), (json!({"elicitation": {}}), false), (json!({"sampling": {}}), true)] {
         let session = gate.session_with("/mcp", "2025-11-25", capabilities.clone()).await;
         let params = json!({"name": "f__test_sampling", "arguments": {"prompt": "hi"}});

@@ -1,1 +1,183 @@
-//! (soon)
+//! Limits at their edge: one below is served, one above is refused with the status and words that say which it was.
+
+use std::time::Duration;
+
+use crate::rig::client::Request;
+use crate::rig::gate::{command, config};
+use crate::rig::upstream::modern;
+use crate::rig::{Answer, Gate, Upstream, json, until};
+
+fn list() -> Request {
+    Request::modern("/mcp", "tools/list", json!({}))
+}
+
+/// A body of exactly this many bytes.
+fn padded(bytes: usize) -> Request {
+    let request = list();
+    let mut body = request.body.clone();
+    body.resize(bytes, b' ');
+    request.body(body)
+}
+
+/// `http.body_bytes` → 413; `http.header_bytes` → 431.
+#[tokio::test]
+async fn bytes_of_a_request_are_bounded() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_bytes": 2048, "header_bytes": 4096}})).await;
+    assert_eq!(padded(2048).send(gate.address).await.status, 200);
+    let answer = padded(2049).send(gate.address).await;
+    assert_eq!((answer.status, answer.code()), (413, -31013), "{}", answer.text());
+    // A body that only says how long it is, and one that does not say it.
+    let huge = String::from_utf8(padded(2048).bytes()).unwrap().replace("Content-Length: 2048", "Content-Length: 99999999999");
+    assert_eq!(crate::rig::Stream::open(gate.address, huge.as_bytes()).await.head.status, 413);
+    let head = String::from_utf8(list().bytes()).unwrap();
+    let head = head.split("Content-Length").next().unwrap();
+    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", format!("400\r\n{}\r\n", " ".repeat(0x400)).repeat(3));
+    assert_eq!(crate::rig::Stream::open(gate.address, chunked.as_bytes()).await.head.status, 413);
+    assert_eq!(list().with("X-Long", &"x".repeat(3000)).send(gate.address).await.status, 200);
+    assert_eq!(list().with("X-Long", &"x".repeat(5000)).send(gate.address).await.status, 431);
+    assert_eq!(list().send(gate.address).await.status, 200);
+}
+
+/// `limits.concurrent_requests` and `queued_requests`: the next one → 503 with Retry-After; then everything goes on.
+#[tokio::test]
+async fn more_requests_than_places_are_turned_away() {
+    let server = Upstream::http(|heard| match heard.method() {
+        "tools/call" => crate::rig::Say::Nothing,
+        _ => modern(&["t"])(heard),
+    })
+    .await;
+    let limits = json!({"concurrent_requests": 2, "queued_requests": 1});
+    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 2}))}, "limits": limits})).await;
+    let calls = async { tokio::join!(gate.call("a__t"), gate.call("a__t")) };
+    let more = async {
+        until("both run", async || (server.count("tools/call") == 2).then_some(())).await;
+        let (a, b, c, d) = (list(), list(), list(), list());
+        let at = gate.address;
+        let (a, b, c, d) = tokio::join!(a.send(at), b.send(at), c.send(at), d.send(at));
+        [a, b, c, d]
+    };
+    let (calls, more): ((Answer, Answer), [Answer; 4]) = tokio::join!(calls, more);
+    let (served, refused): (Vec<_>, Vec<_>) = more.iter().partition(|answer| answer.status == 200);
+    assert_eq!((served.len(), refused.len()), (1, 3), "one waits and is served");
+    for refused in refused {
+        assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
+        assert!(refused.header("retry-after").is_some());
+    }
+    for late in [calls.0, calls.1] {
+        assert_eq!(late.json()["error"]["data"]["reason"], "timeout", "{}", late.text());
+    }
+    assert_eq!(list().send(gate.address).await.status, 200);
+}
+
+/// One server's places: what is more than running and waiting is refused, and another server does not notice.
+#[tokio::test]
+async fn calls_to_one_server_are_bounded() {
+    let slow = Upstream::http(|heard| match heard.method() {
+        "tools/call" => crate::rig::Say::Nothing,
+        _ => modern(&["t"])(heard),
+    })
+    .await;
+    let good = Upstream::http(modern(&["t"])).await;
+    let bounds = json!({"timeout": 1, "concurrency": 1, "queue": 1});
+    let gate = Gate::start(json!({"servers": {"a": slow.with(bounds), "b": good.config()}})).await;
+    let all = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+    let other = async {
+        until("one runs", async || (slow.count("tools/call") == 1).then_some(())).await;
+        gate.call("b__t").await
+    };
+    let ((a, b, c, d), other) = tokio::join!(all, other);
+    assert_eq!(other.code(), 0);
+    let reasons = [a, b, c, d].map(|x| x.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned());
+    assert_eq!(reasons.iter().filter(|r| *r == "overloaded").count(), 2, "{reasons:?}");
+}
+
+/// `limits.sessions` → 503 with Retry-After; ending one makes room. `limits.session_idle` ends them by itself.
+#[tokio::test]
+async fn sessions_are_bounded_in_number_and_time() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let limits = json!({"sessions": 2, "session_idle": 10});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
+    let (one, two) = (gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-11-25").await);
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let open = || Request::bare("POST", "/mcp", initialize);
+    let refused = open().send(gate.address).await;
+    assert_eq!((refused.status, refused.code(), refused.header("retry-after").is_some()), (503, -31053, true), "{}", refused.text());
+    assert_eq!(list().send(gate.address).await.status, 200, "modern clients need no session");
+    let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &one.id);
+    assert_eq!(end.send(gate.address).await.status, 204);
+    assert_eq!(open().send(gate.address).await.status, 200);
+    // Ten seconds is the shortest idle time that can be configured; a session with an open stream does not end.
+    let _stream = two.listen().await;
+    let began = std::time::Instant::now();
+    while open().send(gate.address).await.status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+    assert_eq!(two.call("a__t").await.code(), 0);
+}
+
+/// `auth.key`: every MCP endpoint and the metrics want it, in the header alone.
+#[tokio::test]
+async fn a_key_is_wanted_from_everybody() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let key = "correct-horse-battery-staple-9";
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "auth": {"key": key}})).await;
+    let before = server.heard().len();
+    let call = || Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}));
+    let query = Request { path: format!("/mcp?access_token={key}"), ..call() };
+    for (case, request) in [
+        ("none", call()),
+        ("wrong", call().with("Authorization", "Bearer correct-horse-battery-staple-8")),
+        ("longer", call().with("Authorization", &format!("Bearer {key}x"))),
+        ("empty", call().with("Authorization", "Bearer ")),
+        ("basic", call().with("Authorization", &format!("Basic {key}"))),
+        ("in the address", query),
+        ("get", Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", "x")),
+        ("delete", Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", "x")),
+        ("another endpoint", Request { path: "/servers/a/mcp".into(), ..call() }),
+        ("metrics", Request::bare("GET", "/metrics", "")),
+        ("garbage", call().body("{")),
+    ] {
+        let answer = request.send(gate.address).await;
+        assert_eq!(answer.status, 401, "{case}: {}", answer.text());
+        assert!(answer.header("www-authenticate").is_some_and(|v| v.starts_with("Bearer")), "{case}");
+    }
+    assert_eq!(server.heard().len(), before);
+    let right = format!("Bearer {key}");
+    assert_eq!(call().with("Authorization", &right).send(gate.address).await.code(), 0);
+    assert_eq!(call().with("Authorization", &format!("bearer {key}")).send(gate.address).await.code(), 0);
+    assert_eq!(call().with("Authorization", &right).also("Authorization", &right).send(gate.address).await.status, 400);
+    assert_eq!(Request::bare("GET", "/readyz", "").send(gate.address).await.status, 200);
+    // A-03, S-04: it goes nowhere else.
+    assert!(server.heard().iter().all(|h| h.header("authorization").is_none() && !h.text.contains(key)));
+    assert!(!gate.log().contains(key));
+}
+
+/// Without a key no other address than loopback is bound.
+#[test]
+fn another_address_than_loopback_needs_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lockgate.json");
+    for (more, listen) in [(json!({}), "0.0.0.0:0"), (json!({"admin": {"listen": "0.0.0.0:45678"}}), "127.0.0.1:0"), (json!({}), "[::]:0")] {
+        std::fs::write(&file, config(more).to_string()).unwrap();
+        let out = command().args(["serve", "--listen", listen, "--config"]).arg(&file).output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{listen}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("auth.key"), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+/// Calls per minute and caller: the next one is refused with the time to wait, and no server hears of it.
+#[tokio::test]
+async fn calls_per_minute_are_bounded() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": {"calls_per_minute": 3}})).await;
+    let mut codes = Vec::new();
+    for _ in 0..6 {
+        codes.push(gate.call("a__t").await.code());
+    }
+    assert_eq!(codes, [0, 0, 0, -31029, -31029, -31029]);
+    assert_eq!(server.count("tools/call"), 3);
+    assert!(gate.call("a__t").await.json()["error"]["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms <= 60_000));
+    assert_eq!(list().send(gate.address).await.status, 200);
+}

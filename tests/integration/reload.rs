@@ -1,1 +1,126 @@
-//! (soon)
+//! Saving the configuration: servers come, go and change, the others keep their process, sessions go on, clients hear
+//! of changes that they can see, and a broken file changes nothing.
+
+use std::time::Duration;
+
+use crate::rig::client::Request;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Stream, Upstream, Value, alive, fixture, json, until};
+
+async fn lists(gate: &Gate, tool: &str) -> bool {
+    gate.tools("/mcp").await.0.iter().any(|name| name == tool)
+}
+
+/// The next message, if there is one within the time.
+async fn within(stream: &mut Stream, ms: u64) -> Option<Value> {
+    tokio::time::timeout(Duration::from_millis(ms), stream.next()).await.ok().flatten()
+}
+
+async fn listen(gate: &Gate, path: &str) -> Stream {
+    let filter = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    let mut stream = Request::modern(path, "subscriptions/listen", filter).open(gate.address).await;
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    stream
+}
+
+/// Servers are added, changed and removed; an untouched one keeps its process and its sessions.
+#[tokio::test]
+async fn a_reload_touches_only_what_differs() {
+    let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
+    let keep = fixture(&[]);
+    let gate = Gate::start(json!({"servers": {"keep": keep, "a": one.config()}})).await;
+    let pids = gate.children();
+    assert_eq!(pids.len(), 1);
+    let session = gate.session("/mcp", "2025-11-25").await;
+    assert_eq!(session.call("keep__test_simple_text").await.code(), 0);
+    // Added.
+    gate.configure(json!({"servers": {"keep": keep, "a": one.config(), "b": two.config()}}));
+    until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
+    assert_eq!(gate.call("b__u").await.code(), 0);
+    assert_eq!(session.call("b__u").await.code(), 0);
+    // Changed: the same name leads elsewhere.
+    gate.configure(json!({"servers": {"keep": keep, "a": two.config(), "b": two.config()}}));
+    until("a is another one", async || lists(&gate, "a__u").await.then_some(())).await;
+    until("the old one is gone", async || (!lists(&gate, "a__t").await).then_some(())).await;
+    assert_eq!(gate.call("a__t").await.code(), -32602);
+    // Removed, and its endpoint with it.
+    gate.configure(json!({"servers": {"keep": keep}}));
+    until("a and b are gone", async || (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(())).await;
+    assert_eq!(gate.modern("/servers/a/mcp", "tools/list", json!({})).await.status, 404);
+    assert_eq!(gate.children(), pids, "the untouched server keeps its process");
+    assert_eq!(session.call("keep__test_simple_text").await.code(), 0);
+    assert_eq!(one.count("server/discover"), 1);
+}
+
+/// A file with mistakes changes nothing, whatever the mistake; a corrected one is taken.
+#[tokio::test]
+async fn a_broken_file_changes_nothing() {
+    let one = Upstream::http(modern(&["t"])).await;
+    let servers = json!({"a": one.config(), "c": fixture(&[])});
+    let gate = Gate::start(json!({"servers": servers})).await;
+    let before = gate.tools("/mcp").await.0;
+    let pids = gate.children();
+    let broken = [
+        "{".to_owned(), String::from("\u{0}\u{1}"), r#"{"servers": {"a": {}}}"#.into(), r#"{"unknown": 1}"#.into(),
+        r#"{"servers": {"a": {"url": "http://127.0.0.1:1/", "command": "x"}}}"#.into(),
+        r#"{"policy": {"tools": {"deny": ["["]}}}"#.into(), r#"{"limits": {"depth": 1}}"#.into(),
+    ];
+    for (n, text) in broken.iter().enumerate() {
+        gate.write(text);
+        until(text, async || (gate.log().matches("the new one has mistakes").count() > n).then_some(())).await;
+        assert_eq!(gate.tools("/mcp").await.0, before, "{text}");
+        assert_eq!(gate.call("a__t").await.code(), 0);
+    }
+    assert_eq!(gate.children(), pids);
+    gate.configure(json!({"servers": {"c": fixture(&[])}}));
+    until("the corrected file is taken", async || (!lists(&gate, "a__t").await).then_some(())).await;
+    assert_eq!(gate.children(), pids);
+}
+
+/// list_changed reaches both eras' streams, each only when what it shows has changed.
+#[tokio::test]
+async fn clients_hear_of_changes_that_they_can_see() {
+    let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
+    let gate = Gate::start(json!({"servers": {"a": one.config()}})).await;
+    let (session, other) = (gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-11-25").await);
+    let mut streams = [session.listen().await, listen(&gate, "/mcp").await];
+    let mut still = [other.listen().await, listen(&gate, "/servers/a/mcp").await];
+    for stream in streams.iter_mut().chain(&mut still) {
+        while within(stream, 100).await.is_some() {} // what was still settling
+    }
+    gate.configure(json!({"servers": {"a": one.config(), "b": two.config()}}));
+    until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
+    for stream in &mut streams {
+        assert_eq!(within(stream, 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+    }
+    let tagged = json!({"io.modelcontextprotocol/subscriptionId": 1});
+    gate.configure(json!({"servers": {"a": one.config()}}));
+    until("b is gone", async || (!lists(&gate, "b__u").await).then_some(())).await;
+    assert_eq!(within(&mut streams[0], 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+    // F-19
+    let told = within(&mut streams[1], 3000).await.expect("a change");
+    assert_eq!(told["params"]["_meta"], tagged, "{told}");
+    // A reload without a visible change says nothing, and neither does what happens elsewhere.
+    gate.configure(json!({"servers": {"a": one.config()}, "limits": {"question_rounds": 3}}));
+    until("the file is read", async || (gate.log().matches("configuration reloaded").count() >= 3).then_some(())).await;
+    for stream in streams.iter_mut().chain(&mut still) {
+        assert_eq!(within(stream, 200).await, None);
+    }
+}
+
+/// A rule that hides a tool takes effect for running sessions.
+#[tokio::test]
+async fn a_new_rule_hides_a_tool_at_once() {
+    let one = Upstream::http(modern(&["t", "u"])).await;
+    let gate = Gate::start(json!({"servers": {"a": one.config()}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let mut stream = listen(&gate, "/mcp").await;
+    assert_eq!(session.call("a__u").await.code(), 0);
+    gate.configure(json!({"servers": {"a": one.config()}, "policy": {"tools": {"deny": ["a__u"]}}}));
+    until("u is hidden", async || (!lists(&gate, "a__u").await).then_some(())).await;
+    assert_eq!(session.call("a__u").await.code(), -32602);
+    assert_eq!(session.call("a__t").await.code(), 0);
+    assert_eq!(within(&mut stream, 3000).await.expect("a change")["method"], "notifications/tools/list_changed");
+    assert_eq!(one.count("server/discover"), 1);
+    assert!(alive(gate.pid()));
+}

@@ -1,1 +1,160 @@
-//! (soon)
+//! Every kind of upstream killed and started again under load, while calls run on another server: no other server's
+//! call fails or waits, the killed one recovers by itself, and nothing is left behind when the gateway ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Gate, Say, Upstream, alive, children, fixture, json, signal, until};
+
+/// Calls one tool over and over; gives how many calls were answered and the slowest of them. None may fail.
+async fn load(gate: Arc<Gate>, tool: &'static str, stop: Arc<AtomicBool>, done: Arc<AtomicU64>) -> Duration {
+    let mut slowest = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let answer = gate.call(tool).await;
+        assert_eq!((answer.status, answer.code()), (200, 0), "{tool}: {}", answer.text());
+        slowest = slowest.max(began.elapsed());
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+    slowest
+}
+
+/// Child processes of both eras, HTTP servers of both eras, one after the other, three times each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_harms_no_other_and_comes_back() {
+    let mut new = Upstream::http(modern(&["t"])).await;
+    let mut old = Upstream::http(legacy("2025-06-18", &["t"])).await;
+    let steady = Upstream::http(modern(&["ok"])).await;
+    let servers = json!({
+        "modern": fixture(&["--era", "modern"]), "legacy": fixture(&["--era", "legacy"]), "steady": steady.config(),
+        "steadychild": fixture(&[]), "new": new.config(), "old": old.config(),
+    });
+    let mut gate = Arc::new(Gate::start(json!({"servers": servers})).await);
+    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let loads: Vec<_> = ["steady__ok", "steadychild__test_simple_text"]
+        .map(|tool| tokio::spawn(load(Arc::clone(&gate), tool, Arc::clone(&stop), Arc::clone(&done))))
+        .into();
+    for round in 0..2 {
+        for tool in ["modern__test_simple_text", "legacy__test_simple_text"] {
+            let slug = tool.split("__").next().unwrap();
+            let pid = pid_of(&gate, slug);
+            // Calls of its own run on the killed one meanwhile: they end, well or badly, and do not hang.
+            let running: Vec<_> = (0..4).map(|_| {
+                let gate = Arc::clone(&gate);
+                tokio::spawn(async move { gate.call(tool).await.status })
+            }).collect();
+            signal(pid, Signal::KILL);
+            for call in running {
+                assert_eq!(call.await.unwrap(), 200);
+            }
+            until("the child is back", async || (gate.call(tool).await.code() == 0).then_some(())).await;
+            assert!(!alive(pid) && pid_of(&gate, slug) != pid, "round {round}");
+        }
+        for (server, tool) in [(&mut new, "new__t"), (&mut old, "old__t")] {
+            server.stop().await;
+            assert_eq!(gate.call(tool).await.code(), -32603);
+            server.restart().await;
+            until("the HTTP server is back", async || (gate.call(tool).await.code() == 0).then_some(())).await;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for load in loads {
+        let slowest = load.await.unwrap();
+        assert!(slowest < Duration::from_secs(1), "a call elsewhere took {slowest:?}");
+    }
+    assert!(done.load(Ordering::Relaxed) > 50);
+    let left = gate.children();
+    assert!(left.len() >= 3, "{left:?}");
+    gate.terminate();
+    let gate = Arc::get_mut(&mut gate).expect("nobody calls any more");
+    assert_eq!(gate.ended().await, Some(0));
+    until("every process has ended", async || left.iter().all(|&pid| !alive(pid)).then_some(())).await;
+}
+
+/// The process that the log names last for a server.
+fn pid_of(gate: &Gate, slug: &str) -> u32 {
+    let log = gate.log();
+    let line = log.lines().rfind(|l| l.contains("child process started") && l.contains(&format!("server=\"{slug}\"")));
+    let pid = line.and_then(|l| l.split("pid=").nth(1)).and_then(|p| p.split_whitespace().next());
+    pid.and_then(|p| p.parse().ok()).expect("a process id in the log")
+}
+
+/// What a server's process started itself ends with it, also when it ignores every request to end.
+#[tokio::test]
+async fn no_process_is_left_behind() {
+    let stubborn = "trap '' TERM; sleep 600 & sleep 600 & wait; sleep 600";
+    let servers = json!({
+        "stubborn": {"command": "bash", "args": ["-c", stubborn]},
+        "family": {"command": "bash", "args": ["-c", format!("sleep 600 & exec '{}' --stdio", crate::rig::program("fixture-server").display())]},
+    });
+    let mut gate = Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": 1}})).await;
+    gate.ready().await;
+    let family = until("the processes", async || {
+        let all: Vec<u32> = gate.children().into_iter().flat_map(|pid| [vec![pid], children(pid)].concat()).collect();
+        (all.len() >= 5).then_some(all)
+    })
+    .await;
+    gate.terminate();
+    gate.ended().await;
+    until("every process has ended", async || family.iter().all(|&pid| !alive(pid)).then_some(())).await;
+}
+
+/// A call that runs when SIGTERM comes is finished; new connections are not taken; listens end with a result.
+#[tokio::test]
+async fn a_running_call_is_finished_before_the_end() {
+    let server = Upstream::http(|heard| match heard.method() {
+        "tools/call" => {
+            std::thread::sleep(Duration::from_millis(700));
+            heard.text_result("late")
+        }
+        _ => modern(&["slow"])(heard),
+    });
+    let server = tokio::task::spawn(server).await.unwrap();
+    let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let mut listen = crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
+    assert_eq!(listen.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let mut stream = session.listen().await;
+    let call = crate::rig::client::Request::modern("/mcp", "tools/call", json!({"name": "a__slow", "arguments": {}}));
+    let call = call.open(gate.address);
+    let stop = async {
+        until("the call runs", async || (server.count("tools/call") == 1).then_some(())).await;
+        gate.terminate();
+    };
+    let (answer, ()) = tokio::join!(call, stop);
+    assert_eq!(answer.whole().await.result()["content"][0]["text"], "late");
+    // F-20
+    let last = listen.next().await.expect("a final result");
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")), "{last}");
+    assert!(listen.next().await.is_none() && stream.next().await.is_none());
+    let address = gate.address;
+    assert_eq!(gate.ended().await, Some(0));
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+/// A server that keeps failing is left alone for a while, says so at once, and is tried again afterwards.
+#[tokio::test]
+async fn a_failing_server_is_left_alone_for_a_while() {
+    let broken = Arc::new(AtomicBool::new(true));
+    let is_broken = Arc::clone(&broken);
+    let good = modern(&["t"]);
+    let server = Upstream::http(move |heard| match heard.method() {
+        "tools/call" if is_broken.load(Ordering::SeqCst) => Say::Close,
+        _ => good(heard),
+    })
+    .await;
+    let breaker = json!({"breaker": {"failures": 3, "cooldown": 1}});
+    let gate = Gate::start(json!({"servers": {"a": server.with(breaker)}})).await;
+    for _ in 0..8 {
+        assert_eq!(gate.call("a__t").await.code(), -32603);
+    }
+    assert_eq!(server.count("tools/call"), 3);
+    assert!(gate.call("a__t").await.json()["error"]["data"]["retryAfterMs"].is_u64());
+    broken.store(false, Ordering::SeqCst);
+    until("it is tried again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
+}
