@@ -52,8 +52,7 @@ fn in_gateway(file: &File) -> bool {
 
 /// Our sources: the gateway's without its tests, and the programs that tests are made of.
 fn sources(file: &File) -> bool {
-    let own = file.path.strip_prefix("tests/").unwrap_or(&file.path);
-    file.is_rust() && !own.split('/').any(|part| part == "tests" || part == "tests.rs")
+    file.is_rust() && !file.is_test()
 }
 
 #[test]

@@ -14,18 +14,14 @@ pub struct File {
 }
 
 impl File {
-    /// Its name and the names of the folders around it.
-    pub fn parts(&self) -> impl Iterator<Item = &str> {
-        self.path.split('/')
-    }
-
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it holds only tests.
+    /// Whether it holds only tests of another file. The crates in `tests/` are programs and libraries themselves.
     pub fn is_test(&self) -> bool {
-        self.parts().any(|part| part == "tests" || part == "tests.rs")
+        let own = self.path.strip_prefix("tests/").unwrap_or(&self.path);
+        own.split('/').any(|part| part == "tests" || part == "tests.rs")
     }
 }
 
