@@ -1,6 +1,6 @@
 //! Requests to one origin over a bounded stack of idle connections. Nothing is ever sent twice unless none of it was sent.
 //!
-//! Who drives a connection was decided by `examples/cost.rs` (microseconds of CPU per request, 1 KiB each way, loopback, two
+//! Who drives a connection was decided by `examples/egress_cost.rs` (microseconds of CPU per request, 1 KiB each way, loopback, two
 //! shared cores; range over three runs, each the median of five interleaved rounds; `naive` lets the caller poll the connection):
 //!
 //! | runtime, callers | task per connection | naive | this pool |

@@ -41,7 +41,7 @@ const DEGRADED_TTL_MS: u64 = 2_000;
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 
 /// A request of a known caller.
-pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Asked) -> Reply {
+pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Box<Asked>) -> Reply {
     let kind = match asked.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
@@ -184,7 +184,7 @@ pub(crate) fn instructions(setup: &Setup, view: &View) -> Option<String> {
 }
 
 /// A request for one server.
-async fn forward(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
+async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
     let permitted = match authorize::authorize(&asked) {
         Ok(permitted) => permitted,
         Err(problem) => {
@@ -235,7 +235,7 @@ fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
-async fn stream_modern(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted) -> Reply {
+async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Permitted) -> Reply {
     let (sender, mut receiver) = Talk::channel();
     let conversation = talk(&asked, &permitted, Outlet::Channel(sender));
     let shared = Arc::clone(gateway);
@@ -270,7 +270,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitte
     }
 }
 
-type Work = BoxFuture<'static, (Asked, Result<Text, Problem>)>;
+type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
 type Running = (Option<Bytes>, mpsc::Receiver<Bytes>, Work, crate::listen::Open);
 
 async fn next_event(
@@ -309,7 +309,7 @@ fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Bytes {
 
 /// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes a stream of the
 /// session, one that can be resumed, when there is something to say before the answer.
-async fn run_legacy(gateway: &Arc<Gateway>, asked: Asked, permitted: Permitted, session: Arc<Session>) -> Reply {
+async fn run_legacy(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Permitted, session: Arc<Session>) -> Reply {
     let running = session.run(asked.request.id_bytes());
     let outlet = Outlet::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = talk(&asked, &permitted, outlet);
@@ -365,7 +365,7 @@ fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>)
 struct Detached(Option<Work>);
 
 impl Future for Detached {
-    type Output = (Asked, Result<Text, Problem>);
+    type Output = (Box<Asked>, Result<Text, Problem>);
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
         let Some(work) = self.0.as_mut() else { return std::task::Poll::Pending };

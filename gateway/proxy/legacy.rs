@@ -102,7 +102,7 @@ pub(crate) async fn receive(
         }
         method => {
             let Some(view) = gateway.hub.view(&session.endpoint, &setup) else { return no_endpoint(Some(&id)) };
-            let asked = Asked {
+            let asked = Box::new(Asked {
                 view,
                 endpoint: session.endpoint.clone(),
                 principal: session.principal.clone(),
@@ -112,7 +112,7 @@ pub(crate) async fn receive(
                 session: Some(session),
                 request,
                 setup,
-            };
+            });
             match method {
                 Method::Subscribe => reply(subscribe(&asked).await.and_then(|()| ok())),
                 Method::Unsubscribe => reply(unsubscribe(gateway, &asked).and_then(|()| ok())),

@@ -67,8 +67,8 @@ enum Stage {
 }
 
 /// Opens the stream.
-pub(crate) fn open(gateway: &Arc<Gateway>, asked: Asked) -> Reply {
-    match listener(gateway, &asked) {
+pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Asked) -> Reply {
+    match listener(gateway, asked) {
         Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {

@@ -42,7 +42,7 @@ pub(crate) async fn receive(
     let id = request.id_bytes();
     match check(gateway, setup, principal, inbound, request) {
         Err(problem) => problem.reply(Some(&id), Era::Modern),
-        Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, asked),
+        Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, &asked),
         Ok(asked) => dispatch::request(gateway, asked).await,
     }
 }
@@ -53,7 +53,7 @@ fn check(
     principal: Principal,
     inbound: &Inbound,
     request: Request,
-) -> Result<Asked, Problem> {
+) -> Result<Box<Asked>, Problem> {
     let version = complete(&request)?;
     standard_headers(&inbound.headers, &request, &version)?;
     let revision = Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
@@ -84,7 +84,7 @@ fn check(
         session: None,
         era: Era::Modern,
     };
-    let asked = Asked {
+    let asked = Box::new(Asked {
         view,
         endpoint: inbound.endpoint.clone(),
         caller_key: caller_key(&principal),
@@ -94,7 +94,7 @@ fn check(
         session: None,
         request,
         setup,
-    };
+    });
     if asked.request.method.as_str().starts_with("tasks/") {
         needs_tasks(&asked)?;
     }

@@ -75,6 +75,8 @@ impl Conversation for Client {
         self.1.send(format!("log of {}", self.0)).ok();
     }
 
+    fn waiting(&self) {}
+
     fn ask(&self, _method: Method, _params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
         Box::pin(async { Err(Unasked::Gone) })
     }

@@ -1,4 +1,4 @@
-//! What one forwarded call pays for telemetry: `cargo run --release -p lockgate-telemetry --example cost` prints nanoseconds,
+//! What one forwarded call pays for telemetry: `cargo run --release -p lockgate-telemetry --example telemetry_cost` prints nanoseconds,
 //! the best of seven rounds, at default settings (level `info`, no OTLP) unless the line says otherwise.
 
 use std::error::Error;

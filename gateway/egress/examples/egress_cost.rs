@@ -1,6 +1,6 @@
 //! CPU time of one request over three ways to drive an HTTP/1.1 connection, against an echo server in another process.
 //!
-//! `cargo run --release -p lockgate-egress --example cost [REQUESTS] [BODY_BYTES]` prints microseconds of this process's CPU
+//! `cargo run --release -p lockgate-egress --example egress_cost [REQUESTS] [BODY_BYTES]` prints microseconds of this process's CPU
 //! time per request, the median of five interleaved rounds; `… REQUESTS BODY_BYTES WAY THREADS TASKS` runs one way alone.
 
 #![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
