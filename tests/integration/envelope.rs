@@ -31,7 +31,8 @@ fn refused(case: &str, answer: &Answer, status: u16, code: i64) {
 async fn an_id_comes_back_as_it_was_sent() {
     let (gate, server) = one().await;
     let long = format!("\"{}\"", "x".repeat(254));
-    for id in ["1", "0", "-7", "9007199254740993", "18446744073709551616", r#""1""#, r#""""#, r#""a\u00e4\"b""#, &long] {
+    for id in ["1", "0", "-7", "9007199254740993", "18446744073709551616", r#""1""#, r#""""#, r#""a\u00e4\"b""#, &long]
+    {
         let answer = with_id(id).send(gate.address).await;
         assert_eq!(answer.status, 200, "{id}: {}", answer.text());
         assert!(answer.text().contains(&format!("\"id\":{id},")), "{id}: {}", answer.text());
@@ -67,8 +68,14 @@ async fn an_id_that_is_null_or_odd_or_huge_is_refused() {
 async fn input_that_is_no_message_is_refused_with_400() {
     let (gate, server) = one().await;
     let params = with_meta(json!({"name": "a__echo", "arguments": {}})).to_string();
-    let deep = |n: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}{}}}"#, "{\"a\":".repeat(n), "}".repeat(n));
-    let arrays = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    let deep = |n: usize| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}{}}}"#, "{\"a\":".repeat(n), "}".repeat(n))
+    };
+    let arrays = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":{}{}}}}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
     let cases: Vec<(&str, Vec<u8>, &[i64])> = vec![
         ("nothing", b"".to_vec(), &[-32700, -32600]),
         ("no JSON", b"hello".to_vec(), &[-32700, -32600]),
@@ -86,13 +93,50 @@ async fn input_that_is_no_message_is_refused_with_400() {
         ("jsonrpc 1.0", br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#.to_vec(), &[-32600]),
         ("a number as method", br#"{"jsonrpc":"2.0","id":1,"method":5}"#.to_vec(), &[-32600]),
         ("params by position", br#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#.to_vec(), &[-32600]),
-        ("request and response at once", br#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#.to_vec(), &[-32600]),
+        (
+            "request and response at once",
+            br#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#.to_vec(),
+            &[-32600],
+        ),
         ("neither", br#"{"jsonrpc":"2.0","id":1}"#.to_vec(), &[-32600]),
-        ("method twice", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{params}}}"#).into_bytes(), &[-32600]),
-        ("method in two spellings", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","Method":"x","params":{params}}}"#).into_bytes(), &[-32600]),
-        ("name twice", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, params.replacen("\"name\"", "\"name\":\"b\",\"name\"", 1)).into_bytes(), &[-32600]),
-        ("name escaped a second time", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, params.replacen("\"name\"", "\"na\\u006de\":\"b\",\"name\"", 1)).into_bytes(), &[-32600]),
-        ("meta key twice", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#, params.replacen("\"_meta\":{", "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"x\",", 1)).into_bytes(), &[-32600]),
+        (
+            "method twice",
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call","params":{params}}}"#)
+                .into_bytes(),
+            &[-32600],
+        ),
+        (
+            "method in two spellings",
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","Method":"x","params":{params}}}"#).into_bytes(),
+            &[-32600],
+        ),
+        (
+            "name twice",
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#,
+                params.replacen("\"name\"", "\"name\":\"b\",\"name\"", 1)
+            )
+            .into_bytes(),
+            &[-32600],
+        ),
+        (
+            "name escaped a second time",
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#,
+                params.replacen("\"name\"", "\"na\\u006de\":\"b\",\"name\"", 1)
+            )
+            .into_bytes(),
+            &[-32600],
+        ),
+        (
+            "meta key twice",
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}}"#,
+                params.replacen("\"_meta\":{", "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"x\",", 1)
+            )
+            .into_bytes(),
+            &[-32600],
+        ),
     ];
     let mut wrong = Vec::new();
     for (case, body, codes) in cases {
@@ -207,7 +251,16 @@ async fn a_modern_request_describes_itself() {
         let offered = discovered["supportedVersions"].as_array().unwrap();
         assert!(!supported.is_empty() && supported.iter().all(|v| offered.contains(v)), "{data}");
     }
-    for method in ["x/y", "initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/list", "tasks/result", "TOOLS/LIST"] {
+    for method in [
+        "x/y",
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "tasks/list",
+        "tasks/result",
+        "TOOLS/LIST",
+    ] {
         refused(method, &gate.modern("/mcp", method, json!({})).await, 404, -32601);
     }
     // E-16, with what is needed as an object.
@@ -232,8 +285,14 @@ async fn a_capability_that_a_server_misses_is_named() {
 #[tokio::test]
 async fn notifications_are_accepted_and_stray_responses_are_not() {
     let (gate, _server) = one().await;
-    let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": with_meta(json!({"requestId": 1}))});
-    let answer = call().with("Mcp-Method", "notifications/cancelled").without("Mcp-Name").body(note.to_string()).send(gate.address).await;
+    let note =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": with_meta(json!({"requestId": 1}))});
+    let answer = call()
+        .with("Mcp-Method", "notifications/cancelled")
+        .without("Mcp-Name")
+        .body(note.to_string())
+        .send(gate.address)
+        .await;
     assert_eq!((answer.status, answer.body.len()), (202, 0));
     let session = gate.session("/mcp", "2025-11-25").await;
     let note = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
@@ -268,7 +327,8 @@ async fn a_foreign_origin_is_refused_before_everything() {
 async fn a_modern_exchange_has_no_session() {
     let (gate, _server) = one().await;
     for verb in ["GET", "DELETE"] {
-        let answer = Request::bare(verb, "/mcp", "").with("MCP-Protocol-Version", "2026-07-28").send(gate.address).await;
+        let answer =
+            Request::bare(verb, "/mcp", "").with("MCP-Protocol-Version", "2026-07-28").send(gate.address).await;
         assert_eq!(answer.status, 405, "{verb}: {}", answer.text());
     }
     let answer = call().with("Mcp-Session-Id", "nobody").with("Last-Event-ID", "1-1").send(gate.address).await;
@@ -328,7 +388,8 @@ async fn annotated_arguments_are_repeated_in_headers() {
     }}});
     let server = Upstream::http(modern_with(vec![tool])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let call = |arguments: Value| Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}));
+    let call =
+        |arguments: Value| Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": arguments}));
     let full = || call(json!({"region": "eu", "n": 42, "on": true}));
     let right = || full().with("Mcp-Param-Region", "eu").with("Mcp-Param-N", "42").with("Mcp-Param-On", "true");
     for (case, request) in [

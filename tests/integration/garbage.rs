@@ -7,7 +7,9 @@ use crate::rig::upstream::modern;
 use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json};
 
 /// A modern server that behaves until its tool is called with the name of a misdeed.
-fn bad(misdeed: impl Fn(&Heard, &str) -> Say + Send + Sync + 'static) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+fn bad(
+    misdeed: impl Fn(&Heard, &str) -> Say + Send + Sync + 'static,
+) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
     move |heard| match heard.body["params"]["arguments"]["how"].as_str() {
         Some(how) if heard.method() == "tools/call" && how != "well" => misdeed(heard, how),
         _ => modern(&["t"])(heard),
@@ -50,28 +52,51 @@ async fn garbage_over_http_fails_the_one_call() {
     let upstream = Upstream::http(bad(|heard, how| {
         let whole = heard.result(json!({"resultType": "complete", "content": []})).to_string();
         match how {
-            "wrong id" => Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"resultType": "complete", "content": []}})),
-            "id as text" => Say::Json(json!({"jsonrpc": "2.0", "id": heard.body["id"].to_string(), "result": {"content": []}})),
+            "wrong id" => {
+                Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"resultType": "complete", "content": []}}))
+            }
+            "id as text" => {
+                Say::Json(json!({"jsonrpc": "2.0", "id": heard.body["id"].to_string(), "result": {"content": []}}))
+            }
             "half a message" => Say::Text("application/json", whole[..whole.len() / 2].into()),
-            "half a body" => Say::Raw(format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{whole}").into()),
+            "half a body" => Say::Raw(
+                format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{whole}")
+                    .into(),
+            ),
             "half a head" => Say::Raw(b"HTTP/1.1 200 OK\r\ncontent-".to_vec()),
             "no HTTP" => Say::Raw(b"hello\r\n\r\n".to_vec()),
             "endless line" => Say::Endless(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"".to_vec(), b'x'),
-            "a gigabyte declared" => Say::Raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1073741824\r\n\r\n{".to_vec()),
+            "a gigabyte declared" => Say::Raw(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1073741824\r\n\r\n{".to_vec(),
+            ),
             "too large" => Say::Text("application/json", vec![b' '; 200_000]),
-            "invalid UTF-8" => Say::Text("application/json", whole.replace("content", "conte\u{1}").bytes().map(|b| if b == 1 { 0xff } else { b }).collect()),
+            "invalid UTF-8" => Say::Text(
+                "application/json",
+                whole.replace("content", "conte\u{1}").bytes().map(|b| if b == 1 { 0xff } else { b }).collect(),
+            ),
             "html" => Say::Text("text/html", b"<html>".to_vec()),
             "empty" => Say::Text("application/json", Vec::new()),
             "close" => Say::Close,
             "500" => Say::Status(500, Vec::new(), Value::Null),
             "503" => Say::Status(503, vec![("retry-after", "7".into())], Value::Null),
             "redirect" => Say::Status(302, vec![("location", "http://127.0.0.1:9/".into())], Value::Null),
-            "deep" => Say::Text("application/json", format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"a\":{}{}}}}}", heard.body["id"], "[".repeat(10_000), "]".repeat(10_000)).into()),
+            "deep" => Say::Text(
+                "application/json",
+                format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"a\":{}{}}}}}",
+                    heard.body["id"],
+                    "[".repeat(10_000),
+                    "]".repeat(10_000)
+                )
+                .into(),
+            ),
             "an array" => Say::Text("application/json", format!("[{whole}]").into()),
             "a request" => Say::Json(json!({"jsonrpc": "2.0", "id": heard.body["id"], "method": "ping"})),
             "no result" => Say::Json(json!({"jsonrpc": "2.0", "id": heard.body["id"]})),
             "a list as result" => Say::Json(heard.result(json!([]))),
-            "stream without answer" => Say::Sse(": hello\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n".into()),
+            "stream without answer" => {
+                Say::Sse(": hello\n\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n".into())
+            }
             "stream of garbage" => Say::Sse("data: {{{\n\n".into()),
             "endless event" => Say::Sse(format!("data: {}", "x".repeat(200_000))),
             "unknown result type" => Say::Json(heard.result(json!({"resultType": "surprise", "content": []}))),
@@ -86,15 +111,33 @@ async fn garbage_over_http_fails_the_one_call() {
     let gate = Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
     let any = ["bad_response", "connection_lost"];
     let cases: &[(&str, &[&str])] = &[
-        ("wrong id", &["bad_response"]), ("id as text", &["bad_response"]), ("half a message", &["bad_response"]),
-        ("half a body", &any), ("half a head", &any), ("no HTTP", &any), ("endless line", &["too_large"]),
-        ("a gigabyte declared", &["too_large"]), ("too large", &["too_large"]), ("invalid UTF-8", &["bad_response"]),
-        ("html", &["bad_response"]), ("empty", &["bad_response"]), ("close", &any), ("500", &["bad_response", "unavailable"]),
-        ("503", &["unavailable"]), ("redirect", &["bad_response"]), ("deep", &["bad_response"]), ("an array", &["bad_response"]),
-        ("a request", &["bad_response"]), ("no result", &["bad_response"]), ("a list as result", &["bad_response"]),
-        ("stream without answer", &["connection_lost"]), ("stream of garbage", &["bad_response"]),
-        ("endless event", &["too_large"]), ("unknown result type", &["bad_response"]),
-        ("result type that is no text", &["bad_response"]), ("silence", &["timeout"]),
+        ("wrong id", &["bad_response"]),
+        ("id as text", &["bad_response"]),
+        ("half a message", &["bad_response"]),
+        ("half a body", &any),
+        ("half a head", &any),
+        ("no HTTP", &any),
+        ("endless line", &["too_large"]),
+        ("a gigabyte declared", &["too_large"]),
+        ("too large", &["too_large"]),
+        ("invalid UTF-8", &["bad_response"]),
+        ("html", &["bad_response"]),
+        ("empty", &["bad_response"]),
+        ("close", &any),
+        ("500", &["bad_response", "unavailable"]),
+        ("503", &["unavailable"]),
+        ("redirect", &["bad_response"]),
+        ("deep", &["bad_response"]),
+        ("an array", &["bad_response"]),
+        ("a request", &["bad_response"]),
+        ("no result", &["bad_response"]),
+        ("a list as result", &["bad_response"]),
+        ("stream without answer", &["connection_lost"]),
+        ("stream of garbage", &["bad_response"]),
+        ("endless event", &["too_large"]),
+        ("unknown result type", &["bad_response"]),
+        ("result type that is no text", &["bad_response"]),
+        ("silence", &["timeout"]),
     ];
     for (how, reasons) in cases {
         let before = upstream.count("tools/call");
@@ -108,7 +151,12 @@ async fn garbage_over_http_fails_the_one_call() {
     let session = gate.session("/mcp", "2025-11-25").await;
     for how in ["wrong id", "half a message", "endless line", "silence"] {
         let answer = session.ask("tools/call", json!({"name": "bad__t", "arguments": {"how": how}})).await;
-        assert_eq!((answer.status, answer.code(), &answer.json()["id"]), (200, -32603, &json!(7)), "{how}: {}", answer.text());
+        assert_eq!(
+            (answer.status, answer.code(), &answer.json()["id"]),
+            (200, -32603, &json!(7)),
+            "{how}: {}",
+            answer.text()
+        );
     }
 }
 
@@ -133,7 +181,17 @@ async fn garbage_over_stdio_fails_the_one_call() {
     let good = Upstream::http(modern(&["ok"])).await;
     let more = json!({"limits": {"line_bytes": "64KiB"}, "timeout": 1, "breaker": {"failures": 1000}});
     let gate = Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
-    for how in ["wrong id", "half a message", "half a line", "endless line", "invalid UTF-8", "deep", "no JSON", "end", "silence"] {
+    for how in [
+        "wrong id",
+        "half a message",
+        "half a line",
+        "endless line",
+        "invalid UTF-8",
+        "deep",
+        "no JSON",
+        "end",
+        "silence",
+    ] {
         let before = upstream.count("tools/call");
         let (answer, slowest) = meanwhile(&gate, bad_call(&gate, how)).await;
         is_clear(how, &answer, &["bad_response", "connection_lost", "too_large", "timeout"]);
@@ -158,13 +216,26 @@ async fn unusual_but_correct_answers_are_understood() {
             "priming" => Say::Sse(format!("id: 1\nretry: 10\ndata:\n\ndata: {answer}\n\n")),
             "charset" => Say::Text("Application/JSON; charset=utf-8", answer.into()),
             "white space" => Say::Text("application/json", format!("\n\t {answer} \r\n").into()),
-            "another answer first" => Say::Sse(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":77777,\"result\":{{}}}}\n\ndata: {answer}\n\n")),
+            "another answer first" => {
+                Say::Sse(format!("data: {{\"jsonrpc\":\"2.0\",\"id\":77777,\"result\":{{}}}}\n\ndata: {answer}\n\n"))
+            }
             _ => Say::Sse(format!("\u{feff}data: {answer}\n\n")),
         }
     }))
     .await;
     let gate = Gate::start(json!({"servers": {"bad": upstream.with(json!({"timeout": 2}))}})).await;
-    for how in ["no resultType", "comments", "CRLF", "CR", "several data lines", "priming", "charset", "white space", "another answer first", "byte order mark"] {
+    for how in [
+        "no resultType",
+        "comments",
+        "CRLF",
+        "CR",
+        "several data lines",
+        "priming",
+        "charset",
+        "white space",
+        "another answer first",
+        "byte order mark",
+    ] {
         let answer = bad_call(&gate, how).await;
         assert_eq!(answer.code(), 0, "{how}: {}", answer.text());
         assert_eq!(answer.result()["content"][0]["text"], how);

@@ -10,8 +10,13 @@ async fn initialize_negotiates_a_legacy_version() {
     let server = Upstream::http(modern(&["t"])).await;
     let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     for (wanted, given) in [
-        ("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"), ("2025-11-25", "2025-11-25"),
-        ("2026-07-28", "2025-11-25"), ("2099-01-01", "2025-11-25"), ("x", "2025-11-25"),
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+        ("x", "2025-11-25"),
     ] {
         let session = gate.session("/mcp", wanted).await;
         assert_eq!(session.welcome["protocolVersion"], given, "{wanted}");
@@ -64,7 +69,11 @@ async fn every_advertised_method_answers() {
             ("resources", "resources/list", json!({})),
             ("resources", "resources/templates/list", json!({})),
             ("logging", "logging/setLevel", json!({"level": "info"})),
-            ("completions", "completion/complete", json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}})),
+            (
+                "completions",
+                "completion/complete",
+                json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
+            ),
         ] {
             let code = session.ask(method, params).await.code();
             assert!(offered.get(capability).is_none() || code != -32601, "{version} {method}: {code}");
@@ -96,7 +105,8 @@ async fn a_broken_stream_is_resumed_where_it_stopped() {
         ids.extend(id_of(&block));
     }
     drop(stream);
-    let resume = Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id).with("Accept", "text/event-stream");
+    let resume =
+        Request::bare("GET", "/mcp", "").with("Mcp-Session-Id", &session.id).with("Accept", "text/event-stream");
     let mut rest = resume.clone().with("Last-Event-ID", &last).open(gate.address).await;
     assert_eq!(rest.head.status, 200);
     let mut result = None;
@@ -136,7 +146,9 @@ async fn only_declared_questions_are_asked() {
     let mut server = fixture(&["--era", "legacy"]);
     server["sessions"] = "client".into();
     let gate = Gate::start(json!({"servers": {"f": server}})).await;
-    for (capabilities, asked) in [(json!({}), false), (json!({"elicitation": {}}), false), (json!({"sampling": {}}), true)] {
+    for (capabilities, asked) in
+        [(json!({}), false), (json!({"elicitation": {}}), false), (json!({"sampling": {}}), true)]
+    {
         let session = gate.session_with("/mcp", "2025-11-25", capabilities.clone()).await;
         let params = json!({"name": "f__test_sampling", "arguments": {"prompt": "hi"}});
         let mut stream = Request::legacy("/mcp", &session.id, 5, "tools/call", &params).open(gate.address).await;
@@ -196,7 +208,9 @@ async fn a_lost_upstream_session_is_renewed_and_no_call_repeated() {
                 other => other,
             }
         }
-        "tools/call" if heard.header("mcp-session-id") == Some("s1") => Say::Status(404, Vec::new(), crate::rig::Value::Null),
+        "tools/call" if heard.header("mcp-session-id") == Some("s1") => {
+            Say::Status(404, Vec::new(), crate::rig::Value::Null)
+        }
         _ => legacy(heard),
     })
     .await;

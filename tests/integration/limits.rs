@@ -23,16 +23,20 @@ fn padded(bytes: usize) -> Request {
 #[tokio::test]
 async fn bytes_of_a_request_are_bounded() {
     let server = Upstream::http(modern(&["t"])).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_bytes": 2048, "header_bytes": 4096}})).await;
+    let gate =
+        Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_bytes": 2048, "header_bytes": 4096}}))
+            .await;
     assert_eq!(padded(2048).send(gate.address).await.status, 200);
     let answer = padded(2049).send(gate.address).await;
     assert_eq!((answer.status, answer.code()), (413, -31013), "{}", answer.text());
     // A body that only says how long it is, and one that does not say it.
-    let huge = String::from_utf8(padded(2048).bytes()).unwrap().replace("Content-Length: 2048", "Content-Length: 99999999999");
+    let huge =
+        String::from_utf8(padded(2048).bytes()).unwrap().replace("Content-Length: 2048", "Content-Length: 99999999999");
     assert_eq!(crate::rig::Stream::open(gate.address, huge.as_bytes()).await.head.status, 413);
     let head = String::from_utf8(list().bytes()).unwrap();
     let head = head.split("Content-Length").next().unwrap();
-    let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", format!("400\r\n{}\r\n", " ".repeat(0x400)).repeat(3));
+    let chunked =
+        format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", format!("400\r\n{}\r\n", " ".repeat(0x400)).repeat(3));
     assert_eq!(crate::rig::Stream::open(gate.address, chunked.as_bytes()).await.head.status, 413);
     assert_eq!(list().with("X-Long", &"x".repeat(3000)).send(gate.address).await.status, 200);
     assert_eq!(list().with("X-Long", &"x".repeat(5000)).send(gate.address).await.status, 431);
@@ -102,7 +106,12 @@ async fn sessions_are_bounded_in_number_and_time() {
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
     let open = || Request::bare("POST", "/mcp", initialize);
     let refused = open().send(gate.address).await;
-    assert_eq!((refused.status, refused.code(), refused.header("retry-after").is_some()), (503, -31053, true), "{}", refused.text());
+    assert_eq!(
+        (refused.status, refused.code(), refused.header("retry-after").is_some()),
+        (503, -31053, true),
+        "{}",
+        refused.text()
+    );
     assert_eq!(list().send(gate.address).await.status, 200, "modern clients need no session");
     let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", &one.id);
     assert_eq!(end.send(gate.address).await.status, 204);
@@ -159,7 +168,11 @@ async fn a_key_is_wanted_from_everybody() {
 fn another_address_than_loopback_needs_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lockgate.json");
-    for (more, listen) in [(json!({}), "0.0.0.0:0"), (json!({"admin": {"listen": "0.0.0.0:45678"}}), "127.0.0.1:0"), (json!({}), "[::]:0")] {
+    for (more, listen) in [
+        (json!({}), "0.0.0.0:0"),
+        (json!({"admin": {"listen": "0.0.0.0:45678"}}), "127.0.0.1:0"),
+        (json!({}), "[::]:0"),
+    ] {
         std::fs::write(&file, config(more).to_string()).unwrap();
         let out = command().args(["serve", "--listen", listen, "--config"]).arg(&file).output().unwrap();
         assert_eq!(out.status.code(), Some(1), "{listen}");

@@ -63,7 +63,17 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     let gate = Gate::start(json!({"servers": servers, "limits": {"page_items": 4}})).await;
     let (tools, cursors) = all(&gate, "/mcp", "tools/list", "tools").await;
     let found = names(&tools);
-    for name in ["a__one", "a__two", "a__three", "b__zeta", "b__b", "b__f", "b__alpha", "f__test_simple_text", "f__test_error_handling"] {
+    for name in [
+        "a__one",
+        "a__two",
+        "a__three",
+        "b__zeta",
+        "b__b",
+        "b__f",
+        "b__alpha",
+        "f__test_simple_text",
+        "f__test_error_handling",
+    ] {
         assert!(found.contains(&name), "{name}: {found:?}");
     }
     assert_eq!(cursors.len() + 1, found.len().div_ceil(4));
@@ -71,7 +81,9 @@ async fn a_list_is_complete_over_pages_on_both_sides() {
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(unique.len(), found.len());
-    assert!(found.iter().all(|n| n.len() <= 128 && n.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b))));
+    assert!(
+        found.iter().all(|n| n.len() <= 128 && n.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./".contains(&b)))
+    );
     let again = all(&gate, "/mcp", "tools/list", "tools").await.0;
     assert_eq!(tools, again);
     // A legacy session sees the same tools, and another instance of the gateway the same order.
@@ -105,13 +117,23 @@ async fn a_cursor_is_good_for_its_own_list_alone() {
         String::from_utf8(bytes).unwrap()
     };
     let mut bad: Vec<Value> = (0..cursor.len()).step_by(7).map(|i| flip(i).into()).collect();
-    bad.extend([json!(""), json!("2"), json!("päge"), json!(2), json!(null), json!({}), json!(format!("{cursor}A")), json!(&cursor[1..])]);
+    bad.extend([
+        json!(""),
+        json!("2"),
+        json!("päge"),
+        json!(2),
+        json!(null),
+        json!({}),
+        json!(format!("{cursor}A")),
+        json!(&cursor[1..]),
+    ]);
     bad.push("x".repeat(100_000).into());
     for cursor in bad {
         let answer = gate.modern("/mcp", "tools/list", json!({"cursor": cursor})).await;
         assert_eq!((answer.status, answer.code()), (200, -32602), "{cursor}: {}", answer.text());
     }
-    for (path, method) in [("/mcp", "prompts/list"), ("/servers/a/mcp", "tools/list"), ("/servers/f/mcp", "tools/list")] {
+    for (path, method) in [("/mcp", "prompts/list"), ("/servers/a/mcp", "tools/list"), ("/servers/f/mcp", "tools/list")]
+    {
         let answer = gate.modern(path, method, json!({"cursor": cursor})).await;
         assert_eq!(answer.code(), -32602, "{path} {method}: {}", answer.text());
     }
@@ -132,7 +154,9 @@ async fn a_cursor_is_good_for_its_own_list_alone() {
 #[tokio::test]
 async fn endless_pages_of_a_server_end() {
     let repeating = Upstream::http(|heard| match heard.method() {
-        "tools/list" => Say::Json(heard.result(json!({"resultType": "complete", "tools": [tool("r")], "nextCursor": "same"}))),
+        "tools/list" => {
+            Say::Json(heard.result(json!({"resultType": "complete", "tools": [tool("r")], "nextCursor": "same"})))
+        }
         _ => modern(&[])(heard),
     })
     .await;
@@ -140,7 +164,9 @@ async fn endless_pages_of_a_server_end() {
         "tools/list" => {
             let n: u64 = heard.body["params"]["cursor"].as_str().map_or(0, |c| c.parse().unwrap());
             let next = (n + 1).to_string();
-            Say::Json(heard.result(json!({"resultType": "complete", "tools": [tool(&format!("t{n}"))], "nextCursor": next})))
+            Say::Json(
+                heard.result(json!({"resultType": "complete", "tools": [tool(&format!("t{n}"))], "nextCursor": next})),
+            )
         }
         _ => modern(&[])(heard),
     })
@@ -178,7 +204,12 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     let (found, result) = gate.tools("/mcp").await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(found, ["good__ok"]);
-    let missing: Vec<_> = result["_meta"]["lockgate/degraded"].as_array().unwrap().iter().map(|d| d["server"].as_str().unwrap()).collect();
+    let missing: Vec<_> = result["_meta"]["lockgate/degraded"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["server"].as_str().unwrap())
+        .collect();
     assert_eq!(missing, ["dead", "ends", "mute", "none", "silent"], "{result}");
     assert!(!result.to_string().contains("/does/not/exist") && !result.to_string().contains("127.0.0.1"), "{result}");
     // The next one does not wait at all, in either era, and calls go on.
@@ -193,7 +224,10 @@ async fn a_missing_server_delays_no_list_beyond_the_deadline() {
     assert!(own["_meta"].get("lockgate/degraded").is_none(), "{own}");
     // It comes back by itself.
     dead.restart().await;
-    until("the dead server is listed", async || gate.tools("/mcp").await.0.contains(&"dead__d".to_owned()).then_some(())).await;
+    until("the dead server is listed", async || {
+        gate.tools("/mcp").await.0.contains(&"dead__d".to_owned()).then_some(())
+    })
+    .await;
 }
 
 /// A warm list costs no upstream traffic, for any client in any era.
@@ -234,7 +268,10 @@ async fn hidden_things_are_like_unknown_ones() {
     let gate = Gate::start(json!({"servers": servers, "policy": policy})).await;
     let (found, result) = gate.tools("/mcp").await;
     assert!(found.contains(&"one__open".to_owned()));
-    assert!(!found.iter().any(|n| n.contains("hide") || n.starts_with("zwei") || n.contains("error_handling")), "{found:?}");
+    assert!(
+        !found.iter().any(|n| n.contains("hide") || n.starts_with("zwei") || n.contains("error_handling")),
+        "{found:?}"
+    );
     assert!(!result.to_string().contains("zwei"), "{result}");
     assert_eq!(gate.tools("/servers/one/mcp").await.0, ["open"]);
     let before = (one.count("tools/call"), two.heard().len());
@@ -270,7 +307,8 @@ async fn hidden_things_are_like_unknown_ones() {
         }
     }
     // A hidden resource is like one of a server that does not exist; a hidden endpoint like one that does not.
-    let read = async |uri: &str| gate.modern("/mcp", "resources/read", json!({"uri": uri})).await.text().replace(uri, "URI");
+    let read =
+        async |uri: &str| gate.modern("/mcp", "resources/read", json!({"uri": uri})).await.text().replace(uri, "URI");
     assert_eq!(read("f+test://static-text").await, read("g+test://static-text").await);
     let at = async |path: &str| {
         let answer = Request::modern(path, "tools/list", json!({})).send(gate.address).await;
@@ -302,19 +340,27 @@ async fn a_missing_resource_is_an_error_of_the_clients_era() {
 /// annotations mean nothing, it stays. The log says so.
 #[tokio::test]
 async fn a_tool_with_an_invalid_header_annotation_is_left_out() {
-    let annotated = |name: &str, header: Value| {
-        json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}}})
-    };
+    let annotated = |name: &str, header: Value| json!({"name": name, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": header}}}});
     let tools = || {
-        vec![tool("good"), annotated("fine", json!("Region")), annotated("space", json!("a b")), annotated("empty", json!("")),
-             annotated("number", json!(5)), annotated("line", json!("a\r\nb"))]
+        vec![
+            tool("good"),
+            annotated("fine", json!("Region")),
+            annotated("space", json!("a b")),
+            annotated("empty", json!("")),
+            annotated("number", json!(5)),
+            annotated("line", json!("a\r\nb")),
+        ]
     };
     let (http, stdio) = (Upstream::http(modern_with(tools())).await, Upstream::lines(modern_with(tools())).await);
     let gate = Gate::start(json!({"servers": {"h": http.config(), "s": stdio.config()}})).await;
     assert_eq!(gate.tools("/servers/h/mcp").await.0, ["good", "fine"]);
     assert_eq!(gate.tools("/servers/s/mcp").await.0.len(), 6);
     for name in ["space", "empty", "number", "line"] {
-        assert!(gate.log().contains(&format!("left out: tool \\\"{name}\\\"")) || gate.log().contains(&format!("left out: tool \"{name}\"")), "{name}");
+        assert!(
+            gate.log().contains(&format!("left out: tool \\\"{name}\\\""))
+                || gate.log().contains(&format!("left out: tool \"{name}\"")),
+            "{name}"
+        );
     }
 }
 

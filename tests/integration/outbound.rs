@@ -1,1 +1,193 @@
-//! (soon)
+//! What servers hear from the gateway (rows E-04, E-08, E-12, E-26, L-04, L-08, L-10, L-12, F-31): their own names,
+//! the right headers, nothing of the client's hop.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::rig::client::Request;
+use crate::rig::upstream::{legacy, modern, modern_with, tool};
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+
+/// E-08, E-04: every modern POST repeats its body in headers, under the server's own name, encoded where it must be.
+#[tokio::test]
+async fn a_modern_server_gets_its_own_names_in_headers() {
+    let names = ["plain", "größe", " padded ", "=?base64?eA==?=", "dotted.name/x"];
+    let server = Upstream::http(modern(&names)).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    for (name, header) in [
+        ("plain", "plain"),
+        ("größe", "=?base64?Z3LDtsOfZQ==?="),
+        (" padded ", "=?base64?IHBhZGRlZCA=?="),
+        ("=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+        ("dotted.name/x", "dotted.name/x"),
+    ] {
+        let params = json!({"name": name, "arguments": {}});
+        let call = Request::modern("/servers/a/mcp", "tools/call", params).with("Mcp-Name", header);
+        let answer = call.send(gate.address).await;
+        assert_eq!(answer.code(), 0, "{name}: {}", answer.text());
+        let heard = server.heard_of("tools/call").pop().unwrap();
+        assert_eq!((heard.header("mcp-name"), heard.body["params"]["name"].as_str()), (Some(header), Some(name)));
+    }
+    for heard in server.heard() {
+        let accept = heard.header("accept").unwrap_or_default();
+        assert!(accept.contains("application/json") && accept.contains("text/event-stream"), "{accept}");
+        assert_eq!(heard.header("mcp-protocol-version"), Some("2026-07-28"));
+        assert_eq!(heard.header("mcp-method"), Some(heard.method()));
+        assert_eq!(heard.header("content-type"), Some("application/json"));
+        assert!(heard.body.is_object(), "never a batch");
+        let meta = &heard.body["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+    }
+}
+
+/// Nothing that belongs to the client's hop crosses: ids, tokens, session ids, headers, reserved `_meta`. What is
+/// end to end does: arguments byte for byte, vendor `_meta`, trace context (F-31).
+#[tokio::test]
+async fn nothing_of_the_clients_hop_crosses() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let config = server.with(json!({"headers": {"X-Configured": "yes"}}));
+    let gate = Gate::start(json!({"servers": {"a": config}})).await;
+    let arguments = r#"{"z":1.50,"a":[1e2,-0.0],"u":"\u00e9\/","deep":{"b":{}},"big":123456789012345678901234567890}"#;
+    let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"secret-client","version":"1"},"progressToken":"client-token","example.com/vendor":{"k":1},"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","baggage":"user=secret","lockgate/own":"x"}"#;
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":"client-id","method":"tools/call","params":{{"name":"a__t","arguments":{arguments},"_meta":{meta}}}}}"#
+    );
+    let call = Request::modern("/mcp", "tools/call", json!({"name": "a__t"})).body(body);
+    let call = call
+        .with("Cookie", "c=1")
+        .with("X-Forwarded-For", "1.2.3.4")
+        .with("X-Anything", "y")
+        .with("Mcp-Session-Id", "s")
+        .with("Authorization", "Bearer client-secret");
+    let answer = call.send(gate.address).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let heard = server.heard_of("tools/call").pop().unwrap();
+    assert!(heard.text.contains(arguments), "{}", heard.text);
+    for foreign in
+        ["client-id", "client-token", "client-secret", "secret-client", "user=secret", "lockgate/own", "a__t"]
+    {
+        assert!(!heard.text.contains(foreign), "{foreign}: {}", heard.text);
+    }
+    assert_eq!(heard.body["params"]["_meta"]["example.com/vendor"], json!({"k": 1}));
+    let parent = heard.body["params"]["_meta"]["traceparent"].as_str().unwrap();
+    assert!(
+        parent.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && !parent.contains("b7ad6b7169203331"),
+        "{parent}"
+    );
+    for header in ["cookie", "x-forwarded-for", "x-anything", "mcp-session-id", "authorization"] {
+        assert_eq!(heard.header(header), None, "{header}");
+    }
+    assert_eq!(heard.header("x-configured"), Some("yes"));
+}
+
+/// E-12: a server that refuses the headers made from an old definition is asked for its tools, and called once more;
+/// when it refuses again, the client gets an internal error rather than a header error of its own.
+#[tokio::test]
+async fn a_header_mismatch_upstream_is_retried_once() {
+    for (refusals, code) in [(1, 0), (9, -32603)] {
+        let refused = AtomicUsize::new(0);
+        let server = Upstream::http(move |heard: &Heard| match heard.method() {
+            "tools/call" if refused.fetch_add(1, Ordering::SeqCst) < refusals => {
+                Say::Status(400, Vec::new(), heard.error(-32020, "header mismatch"))
+            }
+            _ => modern_with(vec![tool("t")])(heard),
+        })
+        .await;
+        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let lists = server.count("tools/list");
+        let answer = gate.call("a__t").await;
+        assert_eq!((answer.status, answer.code()), (200, code), "{}", answer.text());
+        assert_eq!((server.count("tools/call"), server.count("tools/list")), (2, lists + 1));
+    }
+}
+
+/// L-04, L-10: a legacy server gets its session and version on every request, and a DELETE when it is not needed any more.
+#[tokio::test]
+async fn a_legacy_server_gets_its_session_and_version() {
+    for (version, header) in
+        [("2025-11-25", Some("2025-11-25")), ("2025-06-18", Some("2025-06-18")), ("2025-03-26", None)]
+    {
+        let server = Upstream::http(legacy(version, &["t"])).await;
+        let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        assert_eq!(gate.call("a__t").await.result()["resultType"], "complete");
+        gate.terminate();
+        gate.ended().await;
+        let heard = server.heard();
+        let after = heard.iter().skip_while(|h| h.method() != "initialize").skip(1);
+        for heard in after.clone() {
+            assert_eq!(heard.header("mcp-session-id"), Some("abc"), "{version} {} {}", heard.verb, heard.method());
+            assert_eq!(heard.header("mcp-protocol-version"), header, "{version} {} {}", heard.verb, heard.method());
+            assert!(!heard.text.contains("io.modelcontextprotocol/"), "{}", heard.text);
+        }
+        assert_eq!(after.filter(|h| h.verb == "DELETE").count(), 1, "{version}");
+    }
+}
+
+/// L-08: a legacy server's broken stream is resumed by GET after the delay that it asked for.
+#[tokio::test]
+async fn a_broken_upstream_stream_is_resumed() {
+    let server = Upstream::http(|heard| match heard.method() {
+        "tools/call" => Say::Sse("id: e-1\nretry: 50\ndata:\n\n".into()),
+        _ => legacy("2025-11-25", &["t"])(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 3}))}})).await;
+    let answer = gate.call("a__t").await;
+    let resumed = server.heard().into_iter().find(|h| h.verb == "GET" && h.header("last-event-id") == Some("e-1"));
+    let resumed = resumed.expect("a GET with Last-Event-ID");
+    assert_eq!(resumed.header("mcp-session-id"), Some("abc"));
+    // This server then says 405, so there is no answer: the call fails and is not repeated.
+    assert_eq!((answer.code(), server.count("tools/call")), (-32603, 1), "{}", answer.text());
+}
+
+/// L-12: HTTP+SSE: the first event says where to post, and an address on another origin is refused.
+#[tokio::test]
+async fn an_sse_endpoint_on_another_origin_is_refused() {
+    let trap = Upstream::http(modern(&["t"])).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, elsewhere) = (listener.local_addr().unwrap(), format!("http://{}/mcp", trap.address));
+    let serving = tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: {elsewhere}\n\n"
+            );
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut socket, text.as_bytes()).await;
+            tokio::spawn(async move {
+                tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                drop(socket);
+            });
+        }
+    });
+    let servers = json!({"a": {"url": format!("http://{address}/sse"), "transport": "sse"}});
+    let gate = Gate::launch(json!({"servers": servers, "limits": {"discovery_deadline": 1}})).await;
+    until("it has failed", async || gate.log().contains("state=\"failed\"").then_some(())).await;
+    assert_eq!(trap.heard().len(), 0);
+    serving.abort();
+}
+
+/// L-11: a server's ping is answered at once, and its questions to nobody are refused rather than left open.
+#[tokio::test]
+async fn a_servers_ping_is_answered() {
+    let server = Upstream::lines(|heard| {
+        let answer = match legacy("2025-11-25", &["t"])(heard) {
+            Say::Json(value) | Say::Status(_, _, value) => value,
+            _ => Value::Null,
+        };
+        if heard.method() != "tools/call" {
+            return Say::Json(answer);
+        }
+        let ping = json!({"jsonrpc": "2.0", "id": "ping-1", "method": "ping"});
+        let odd = json!({"jsonrpc": "2.0", "id": 5, "method": "no/such"});
+        Say::Text("", format!("{ping}\n{odd}\n{answer}").into())
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    until("both are answered", async || {
+        (server.heard().iter().filter(|h| h.method().is_empty()).count() >= 2).then_some(())
+    })
+    .await;
+    let answers: Vec<_> = server.heard().into_iter().filter(|h| h.method().is_empty()).map(|h| h.body).collect();
+    assert!(answers.contains(&json!({"jsonrpc": "2.0", "id": "ping-1", "result": {}})), "{answers:?}");
+    assert!(answers.iter().any(|a| a["id"] == 5 && a["error"]["code"] == -32601), "{answers:?}");
+}

@@ -19,7 +19,8 @@ fn methods(server: &Upstream) -> Vec<String> {
 /// over stdio any error that is not one of the modern era leads to `initialize`.
 #[tokio::test]
 async fn any_unrecognized_error_means_legacy() {
-    for codes in [&[-32601, -32602, -32600, -32603][..], &[-32700, -32000, -32001, -32002], &[0, 1, 404, -1, i64::MAX]] {
+    for codes in [&[-32601, -32602, -32600, -32603][..], &[-32700, -32000, -32001, -32002], &[0, 1, 404, -1, i64::MAX]]
+    {
         let mut servers = json!({});
         let mut all = Vec::new();
         for (n, &code) in codes.iter().enumerate() {
@@ -31,7 +32,12 @@ async fn any_unrecognized_error_means_legacy() {
         for (n, server) in all.iter().enumerate() {
             let answer = gate.call(&format!("s{n}__t")).await;
             assert_eq!(answer.code(), 0, "{}: {}", codes[n], answer.text());
-            assert_eq!(methods(server)[..3], ["server/discover", "initialize", "notifications/initialized"], "{}", codes[n]);
+            assert_eq!(
+                methods(server)[..3],
+                ["server/discover", "initialize", "notifications/initialized"],
+                "{}",
+                codes[n]
+            );
         }
     }
 }
@@ -39,26 +45,40 @@ async fn any_unrecognized_error_means_legacy() {
 /// over HTTP as well, whatever the status says with the error; and a discovery of legacy versions only.
 #[tokio::test]
 async fn what_is_no_modern_answer_means_legacy_over_http() {
-    let cases: Vec<(&str, Upstream)> = vec![
-        ("400", Upstream::http(old(|h| Say::Status(400, Vec::new(), h.error(-32000, "no session")))).await),
-        ("404", Upstream::http(old(|_| Say::Status(404, Vec::new(), Value::Null))).await),
-        ("405", Upstream::http(old(|_| Say::Status(405, Vec::new(), Value::Null))).await),
-        ("406", Upstream::http(old(|_| Say::Status(406, Vec::new(), Value::Null))).await),
-        ("200 with an error", Upstream::http(old(|h| Say::Json(h.error(-32601, "?")))).await),
-        ("text", Upstream::http(old(|_| Say::Text("text/plain", b"Bad Request".to_vec()))).await),
-        ("a strange result", Upstream::http(old(|h| Say::Json(h.result(json!({}))))).await),
-        ("legacy versions", Upstream::http(old(|h| {
-            Say::Json(h.result(json!({"resultType": "complete", "supportedVersions": ["2025-06-18"], "capabilities": {}})))
-        }))
-        .await),
-        ("-32022 with legacy versions", Upstream::http(old(|h| {
-            let mut error = h.error(-32022, "no");
-            error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": "2026-07-28"});
-            Say::Status(400, Vec::new(), error)
-        }))
-        .await),
-    ];
-    let servers: Value = cases.iter().enumerate().map(|(n, (_, s))| (format!("s{n}"), s.config())).collect::<serde_json::Map<_, _>>().into();
+    let cases: Vec<(&str, Upstream)> =
+        vec![
+            ("400", Upstream::http(old(|h| Say::Status(400, Vec::new(), h.error(-32000, "no session")))).await),
+            ("404", Upstream::http(old(|_| Say::Status(404, Vec::new(), Value::Null))).await),
+            ("405", Upstream::http(old(|_| Say::Status(405, Vec::new(), Value::Null))).await),
+            ("406", Upstream::http(old(|_| Say::Status(406, Vec::new(), Value::Null))).await),
+            ("200 with an error", Upstream::http(old(|h| Say::Json(h.error(-32601, "?")))).await),
+            ("text", Upstream::http(old(|_| Say::Text("text/plain", b"Bad Request".to_vec()))).await),
+            ("a strange result", Upstream::http(old(|h| Say::Json(h.result(json!({}))))).await),
+            (
+                "legacy versions",
+                Upstream::http(old(|h| {
+                    Say::Json(h.result(
+                        json!({"resultType": "complete", "supportedVersions": ["2025-06-18"], "capabilities": {}}),
+                    ))
+                }))
+                .await,
+            ),
+            (
+                "-32022 with legacy versions",
+                Upstream::http(old(|h| {
+                    let mut error = h.error(-32022, "no");
+                    error["error"]["data"] = json!({"supported": ["2025-06-18"], "requested": "2026-07-28"});
+                    Say::Status(400, Vec::new(), error)
+                }))
+                .await,
+            ),
+        ];
+    let servers: Value = cases
+        .iter()
+        .enumerate()
+        .map(|(n, (_, s))| (format!("s{n}"), s.config()))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     let gate = Gate::start(json!({"servers": servers})).await;
     for (n, (case, server)) in cases.iter().enumerate() {
         let answer = gate.call(&format!("s{n}__t")).await;
@@ -80,10 +100,17 @@ async fn modern_errors_never_lead_to_initialize() {
             Say::Status(400, Vec::new(), error)
         })
     };
-    let (a, b, c) = (Upstream::http(refuse(-32022)).await, Upstream::http(refuse(-32021)).await, Upstream::lines(refuse(-32020)).await);
+    let (a, b, c) = (
+        Upstream::http(refuse(-32022)).await,
+        Upstream::http(refuse(-32021)).await,
+        Upstream::lines(refuse(-32020)).await,
+    );
     let servers = json!({"a": a.config(), "b": b.config(), "c": c.config()});
     let gate = Gate::start(json!({"servers": servers})).await;
-    until("several attempts", async || (a.heard().len() > 2 && b.heard().len() > 1 && c.heard().len() > 1).then_some(())).await;
+    until("several attempts", async || {
+        (a.heard().len() > 2 && b.heard().len() > 1 && c.heard().len() > 1).then_some(())
+    })
+    .await;
     for server in [&a, &b, &c] {
         assert!(methods(server).iter().all(|m| m == "server/discover"), "{:?}", methods(server));
     }
@@ -100,7 +127,10 @@ async fn a_child_that_ends_at_the_probe_is_initialized_at_the_next_start() {
     for pid in gate.children() {
         crate::rig::signal(pid, rustix::process::Signal::KILL);
     }
-    until("it is back", async || (server.count("initialize") == 2 && gate.call("a__t").await.code() == 0).then_some(())).await;
+    until("it is back", async || {
+        (server.count("initialize") == 2 && gate.call("a__t").await.code() == 0).then_some(())
+    })
+    .await;
 }
 
 /// refusals and outages say nothing about the era, so nobody is taken for legacy because of one.

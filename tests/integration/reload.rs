@@ -45,7 +45,8 @@ async fn a_reload_touches_only_what_differs() {
     assert_eq!(gate.call("a__t").await.code(), -32602);
     // Removed, and its endpoint with it.
     gate.configure(json!({"servers": {"keep": keep}}));
-    until("a and b are gone", async || (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(())).await;
+    until("a and b are gone", async || (!lists(&gate, "a__u").await && !lists(&gate, "b__u").await).then_some(()))
+        .await;
     assert_eq!(gate.modern("/servers/a/mcp", "tools/list", json!({})).await.status, 404);
     assert_eq!(gate.children(), pids, "the untouched server keeps its process");
     assert_eq!(session.call("keep__test_simple_text").await.code(), 0);
@@ -61,9 +62,13 @@ async fn a_broken_file_changes_nothing() {
     let before = gate.tools("/mcp").await.0;
     let pids = gate.children();
     let broken = [
-        "{".to_owned(), String::from("\u{0}\u{1}"), r#"{"servers": {"a": {}}}"#.into(), r#"{"unknown": 1}"#.into(),
+        "{".to_owned(),
+        String::from("\u{0}\u{1}"),
+        r#"{"servers": {"a": {}}}"#.into(),
+        r#"{"unknown": 1}"#.into(),
         r#"{"servers": {"a": {"url": "http://127.0.0.1:1/", "command": "x"}}}"#.into(),
-        r#"{"policy": {"tools": {"deny": ["["]}}}"#.into(), r#"{"limits": {"depth": 1}}"#.into(),
+        r#"{"policy": {"tools": {"deny": ["["]}}}"#.into(),
+        r#"{"limits": {"depth": 1}}"#.into(),
     ];
     for (n, text) in broken.iter().enumerate() {
         gate.write(text);
@@ -82,7 +87,8 @@ async fn a_broken_file_changes_nothing() {
 async fn clients_hear_of_changes_that_they_can_see() {
     let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
     let gate = Gate::start(json!({"servers": {"a": one.config()}})).await;
-    let (session, other) = (gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-11-25").await);
+    let (session, other) =
+        (gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-11-25").await);
     let mut streams = [session.listen().await, listen(&gate, "/mcp").await];
     let mut still = [other.listen().await, listen(&gate, "/servers/a/mcp").await];
     for stream in streams.iter_mut().chain(&mut still) {

@@ -43,10 +43,12 @@ async fn a_killed_server_harms_no_other_and_comes_back() {
             let slug = tool.split("__").next().unwrap();
             let pid = pid_of(&gate, slug);
             // Calls of its own run on the killed one meanwhile: they end, well or badly, and do not hang.
-            let running: Vec<_> = (0..4).map(|_| {
-                let gate = Arc::clone(&gate);
-                tokio::spawn(async move { gate.call(tool).await.status })
-            }).collect();
+            let running: Vec<_> = (0..4)
+                .map(|_| {
+                    let gate = Arc::clone(&gate);
+                    tokio::spawn(async move { gate.call(tool).await.status })
+                })
+                .collect();
             signal(pid, Signal::KILL);
             for call in running {
                 assert_eq!(call.await.unwrap(), 200);
@@ -116,7 +118,8 @@ async fn a_running_call_is_finished_before_the_end() {
     let server = tokio::task::spawn(server).await.unwrap();
     let mut gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut listen = crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
+    let mut listen =
+        crate::rig::client::Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
     assert_eq!(listen.next().await.unwrap()["method"], "notifications/subscriptions/acknowledged");
     let session = gate.session("/mcp", "2025-11-25").await;
     let mut stream = session.listen().await;

@@ -30,7 +30,10 @@ pub async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> 
 /// Whether a process is alive: not gone, and not only waiting to be reaped.
 pub fn alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z" && state != "X")
+    stat.rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next())
+        .is_some_and(|state| state != "Z" && state != "X")
 }
 
 /// The living children of a process.

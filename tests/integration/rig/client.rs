@@ -125,7 +125,8 @@ impl Stream {
             return;
         }
         while let Some(line) = self.raw.windows(2).position(|w| w == b"\r\n") {
-            let size = std::str::from_utf8(&self.raw[..line]).ok().and_then(|s| usize::from_str_radix(s.trim(), 16).ok());
+            let size =
+                std::str::from_utf8(&self.raw[..line]).ok().and_then(|s| usize::from_str_radix(s.trim(), 16).ok());
             let size = size.expect("a chunk size");
             if self.raw.len() < line + 2 + size + 2 {
                 return;

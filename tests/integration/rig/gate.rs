@@ -201,7 +201,9 @@ impl Session<'_> {
 
     /// Opens the stream for messages outside calls.
     pub async fn listen(&self) -> Stream {
-        Request::bare("GET", &self.path, "").with("Mcp-Session-Id", &self.id).with("Accept", "text/event-stream")
+        Request::bare("GET", &self.path, "")
+            .with("Mcp-Session-Id", &self.id)
+            .with("Accept", "text/event-stream")
             .open(self.gate.address)
             .await
     }

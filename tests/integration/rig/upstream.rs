@@ -98,7 +98,8 @@ impl Upstream {
             while let Ok((socket, _)) = listener.accept().await {
                 let (script, heard) = (Arc::clone(&script), Arc::clone(&heard));
                 all.spawn(async move {
-                    let done = if lines { talk(socket, script, heard).await } else { serve_http(socket, script, heard).await };
+                    let done =
+                        if lines { talk(socket, script, heard).await } else { serve_http(socket, script, heard).await };
                     done.unwrap_or_default();
                 });
             }
@@ -115,7 +116,8 @@ impl Upstream {
 
     /// Listens again at the same address.
     pub async fn restart(&mut self) {
-        let listener = super::until("the port is free again", async || TcpListener::bind(self.address).await.ok()).await;
+        let listener =
+            super::until("the port is free again", async || TcpListener::bind(self.address).await.ok()).await;
         self.serve(listener);
     }
 
@@ -288,7 +290,8 @@ pub fn modern_with(tools: Vec<Value>) -> impl Fn(&Heard) -> Say + Send + Sync {
 /// A well-behaved legacy server with a session.
 pub fn legacy(version: &'static str, tools: &[&str]) -> impl Fn(&Heard) -> Say + Send + Sync + use<> {
     let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
-    move |heard| match heard.method() {
+    move |heard| {
+        match heard.method() {
         "initialize" => Say::Status(200, vec![("mcp-session-id", "abc".into())], heard.result(json!({
             "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "old", "version": "1"},
         }))),
@@ -300,5 +303,6 @@ pub fn legacy(version: &'static str, tools: &[&str]) -> impl Fn(&Heard) -> Say +
         "ping" => Say::Json(heard.result(json!({}))),
         method if method.starts_with("notifications/") || method.is_empty() => Say::Json(Value::Null),
         _ => Say::Status(400, Vec::new(), heard.error(-32000, "no session")),
+    }
     }
 }
