@@ -89,7 +89,8 @@ impl App {
             next.insert(wanted.slug.clone(), client);
         }
         let old = std::mem::replace(&mut *clients, next);
-        let gone = old.into_iter().filter(|(slug, client)| !clients.get(slug).is_some_and(|new| Arc::ptr_eq(new, client)));
+        let gone =
+            old.into_iter().filter(|(slug, client)| !clients.get(slug).is_some_and(|new| Arc::ptr_eq(new, client)));
         for (slug, client) in gone {
             tracing::info!(server = slug, "server closed: its configuration has changed or is gone");
             tokio::spawn(async move { client.close().await });
@@ -102,7 +103,8 @@ impl App {
     /// Ends every server: sessions, streams, processes.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
-        let closing: Vec<_> = clients.into_values().map(|client| tokio::spawn(async move { client.close().await })).collect();
+        let closing: Vec<_> =
+            clients.into_values().map(|client| tokio::spawn(async move { client.close().await })).collect();
         for task in closing {
             let _ = task.await;
         }
@@ -156,7 +158,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             tell(first.address(), &loaded.config, admin);
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
-        let other = if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app, &loaded.config)) };
+        let other =
+            if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app, &loaded.config)) };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
         tokio::spawn(async move {
@@ -172,7 +175,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         app.life.shut_down();
         app.gateway.stop();
         stop.cancel();
-        let cut = tokio::task::spawn_blocking(move || workers.into_iter().filter_map(|w| w.join().ok()).sum::<usize>()).await?;
+        let cut = tokio::task::spawn_blocking(move || workers.into_iter().filter_map(|w| w.join().ok()).sum::<usize>())
+            .await?;
         app.close().await;
         app.life.stop();
         tracing::info!(cut, "stopped");
@@ -264,7 +268,9 @@ fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
     );
     if config.servers.is_empty() {
         text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
-        text.push_str("  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n");
+        text.push_str(
+            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n",
+        );
         text.push_str("  lockgate tools                                     what clients see\n\n");
         text.push_str("Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: { command: uvx, args: [mcp-server-time] }\n");
     }

@@ -3,8 +3,8 @@
 //! they began. The layers are crates of their own, beside this file.
 
 mod app;
-pub mod cli;
 mod ask;
+pub mod cli;
 mod reload;
 mod show;
 mod shutdown;

@@ -33,7 +33,9 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard)
             tokio::time::sleep(SETTLE).await;
             while changes.try_recv().is_ok() {}
             match lockgate_config::load(&sources) {
-                Err(report) => tracing::error!("the configuration stays as it was, because the new one has mistakes:\n{report}"),
+                Err(report) => {
+                    tracing::error!("the configuration stays as it was, because the new one has mistakes:\n{report}")
+                }
                 Ok(new) if new.config == current => {}
                 Ok(new) => {
                     say_what_waits(&current, &new.config);
@@ -80,7 +82,10 @@ fn say_what_waits(old: &Config, new: &Config) {
         (old.egress != new.egress, "egress"),
         (old.tools != new.tools, "builtin"),
         (old.admin != new.admin, "admin"),
-        (old.telemetry.otlp != new.telemetry.otlp || old.telemetry.format != new.telemetry.format, "log.format, telemetry"),
+        (
+            old.telemetry.otlp != new.telemetry.otlp || old.telemetry.format != new.telemetry.format,
+            "log.format, telemetry",
+        ),
     ];
     for (_, keys) in waits.iter().filter(|(changed, _)| *changed) {
         tracing::warn!("{keys}: this change takes effect at the next start");

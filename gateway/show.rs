@@ -46,8 +46,8 @@ impl Servers {
             _ => "-".into(),
         };
         let keys = ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
-        let rows = self.0.iter().map(|server| keys.map(|key| text(server, key)).to_vec()).collect();
-        let mut out = table(&keys, rows);
+        let rows: Vec<_> = self.0.iter().map(|server| keys.map(|key| text(server, key)).to_vec()).collect();
+        let mut out = table(&keys, &rows);
         for server in &self.0 {
             if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
                 out.push_str(&format!("\n\n{}: {trouble}", text(server, "name")));
@@ -75,7 +75,7 @@ pub(crate) fn tools(tools: &[Value], json: bool) -> String {
         let more = if cut.len() < first.len() { "…" } else { "" };
         vec![part("name").to_owned(), format!("{cut}{more}")]
     });
-    table(&["tool", "description"], rows.collect())
+    table(&["tool", "description"], &rows.collect::<Vec<_>>())
 }
 
 /// What a tool answered: its text, or all of it as JSON.
@@ -100,7 +100,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Columns as wide as their longest cell; states in colour on a terminal.
-fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let colour = std::io::stdout().is_terminal();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -112,7 +112,7 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
         padded.join("  ").trim_end().to_owned()
     };
     let mut lines = vec![line(&mut head.iter().copied()).to_uppercase()];
-    for row in &rows {
+    for row in rows {
         let text = line(&mut row.iter().map(String::as_str));
         lines.push(if colour { coloured(&text, row) } else { text });
     }
@@ -122,5 +122,8 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 fn coloured(line: &str, row: &[String]) -> String {
     let states = [(State::Connected, 32), (State::Failed, 31), (State::NeedsAuth, 33), (State::Pending, 33)];
     let found = states.iter().find(|(state, _)| row.get(1).is_some_and(|cell| cell == state.as_str()));
-    found.map_or_else(|| line.to_owned(), |(state, code)| line.replacen(state.as_str(), &format!("\x1b[{code}m{}\x1b[0m", state.as_str()), 1))
+    found.map_or_else(
+        || line.to_owned(),
+        |(state, code)| line.replacen(state.as_str(), &format!("\x1b[{code}m{}\x1b[0m", state.as_str()), 1),
+    )
 }

@@ -11,8 +11,6 @@ pub struct Config {
 /// Never shows the key.
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Config")
-            .field("key", &self.key.as_ref().map(|_| "…"))
-            .finish()
+        f.debug_struct("Config").field("key", &self.key.as_ref().map(|_| "…")).finish()
     }
 }

@@ -15,12 +15,8 @@ const VALUE_BYTES: usize = 64 * 1024;
 /// Keys whose whole value may be `file:PATH`.
 const FILE_KEYS: &[&[&str]] = &[&["auth", "key"], &["secret"], &["servers", "*", "headers", "*"]];
 /// Keys whose value is a path: relative ones are relative to `base`.
-const PATH_KEYS: &[&[&str]] = &[
-    &["servers", "*", "cwd"],
-    &["http", "tls", "cert"],
-    &["http", "tls", "key"],
-    &["egress", "ca_file"],
-];
+const PATH_KEYS: &[&[&str]] =
+    &[&["servers", "*", "cwd"], &["http", "tls", "cert"], &["http", "tls", "key"], &["egress", "ca_file"]];
 
 pub struct Expand<'a> {
     pub env: &'a BTreeMap<String, String>,
@@ -76,9 +72,7 @@ impl Expand<'_> {
 
     fn value(&mut self, text: &str, path: &[String], place: &Place) -> Result<(String, bool), Problem> {
         let refuse = |(what, hint): (String, String)| Problem::error(place.clone(), path.join("."), what).hint(hint);
-        let whole = FILE_KEYS
-            .iter()
-            .any(|keys| keys.len() == path.len() && starts_with(path, keys));
+        let whole = FILE_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
         if let (true, Some(file)) = (whole, text.strip_prefix("file:")) {
             let file = file.strip_prefix("//").unwrap_or(file);
             return Ok((self.file(file).map_err(refuse)?, true));
@@ -94,12 +88,8 @@ impl Expand<'_> {
                 continue;
             }
             out.push_str(before);
-            let unclosed = || {
-                refuse((
-                    "a `${` is not closed".into(),
-                    "write ${NAME}, or $${ for the two characters".into(),
-                ))
-            };
+            let unclosed =
+                || refuse(("a `${` is not closed".into(), "write ${NAME}, or $${ for the two characters".into()));
             let (inside, tail) = after[2..].split_once('}').ok_or_else(unclosed)?;
             out.push_str(&self.reference(inside).map_err(refuse)?);
             referenced = true;
@@ -107,10 +97,7 @@ impl Expand<'_> {
         }
         out.push_str(rest);
         if out.len() > VALUE_BYTES {
-            return Err(refuse((
-                "is longer than 64 KiB".into(),
-                "keep large text out of the configuration".into(),
-            )));
+            return Err(refuse(("is longer than 64 KiB".into(), "keep large text out of the configuration".into())));
         }
         Ok((out, referenced))
     }
@@ -151,10 +138,7 @@ impl Expand<'_> {
             (_, "workspaceFolder") => Ok(workspace(self.base).display().to_string()),
             (_, "pathSeparator" | "/") => Ok(std::path::MAIN_SEPARATOR.to_string()),
             _ if inside.contains(':') && !inside.contains(":-") => Err((
-                format!(
-                    "`${{{}}}` is something that only the editor can ask for",
-                    inside.escape_debug()
-                ),
+                format!("`${{{}}}` is something that only the editor can ask for", inside.escape_debug()),
                 "write ${NAME} and set that environment variable".to_string(),
             )),
             _ => return None,
@@ -165,12 +149,7 @@ impl Expand<'_> {
     fn file(&mut self, name: &str) -> Result<String, (String, String)> {
         let path = self.base.join(name);
         let hint = "name a file that holds the value and nothing else".to_string();
-        let refuse = |why: &str| {
-            (
-                format!("the file {} cannot be used: {why}", name.escape_debug()),
-                hint.clone(),
-            )
-        };
+        let refuse = |why: &str| (format!("the file {} cannot be used: {why}", name.escape_debug()), hint.clone());
         let opened = std::fs::File::open(&path).map_err(|e| refuse(&reason(&e)))?;
         let mut bytes = Vec::new();
         let read = opened.take(VALUE_BYTES as u64 + 1).read_to_end(&mut bytes);
@@ -185,22 +164,14 @@ impl Expand<'_> {
 
     /// Makes relative paths, and commands with a slash, absolute: they are meant relative to their file.
     fn anchored(&self, text: String, path: &[String]) -> String {
-        let is_path = PATH_KEYS
-            .iter()
-            .any(|keys| keys.len() == path.len() && starts_with(path, keys));
+        let is_path = PATH_KEYS.iter().any(|keys| keys.len() == path.len() && starts_with(path, keys));
         let is_command = path.len() == 3 && starts_with(path, &["servers", "*", "command"]) && text.contains('/');
         if text.is_empty() || !(is_path || is_command) {
             return text;
         }
         match (text.strip_prefix("~/"), self.env.get("HOME")) {
             (Some(rest), Some(home)) => Path::new(home).join(rest).display().to_string(),
-            _ => self
-                .base
-                .join(text)
-                .components()
-                .collect::<PathBuf>()
-                .display()
-                .to_string(),
+            _ => self.base.join(text).components().collect::<PathBuf>().display().to_string(),
         }
     }
 }

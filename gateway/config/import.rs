@@ -9,18 +9,8 @@ use crate::source::node::{Entry, Node, Value};
 /// Where clients keep their servers, in the order looked for.
 const SHAPES: &[&[&str]] = &[&["mcpServers"], &["servers"], &["mcp", "servers"]];
 /// Keys that only concern a client's own screen.
-const SILENT: &[&str] = &[
-    "alwaysAllow",
-    "autoApprove",
-    "description",
-    "dev",
-    "gallery",
-    "icon",
-    "metadata",
-    "name",
-    "trust",
-    "version",
-];
+const SILENT: &[&str] =
+    &["alwaysAllow", "autoApprove", "description", "dev", "gallery", "icon", "metadata", "name", "trust", "version"];
 /// Longest name of a server.
 pub const SLUG: usize = 64;
 
@@ -66,10 +56,9 @@ fn insert(root: &mut Node, slug: &str, place: Place, node: Node) {
     let Value::Map(map) = &mut root.value else {
         return;
     };
-    let servers = map.entry("servers".to_string()).or_insert_with(|| Entry {
-        place: place.clone(),
-        node: Node::map(place.clone()),
-    });
+    let servers = map
+        .entry("servers".to_string())
+        .or_insert_with(|| Entry { place: place.clone(), node: Node::map(place.clone()) });
     if let Value::Map(servers) = &mut servers.node.value {
         servers.insert(slug.to_string(), Entry { place, node });
     }
@@ -88,11 +77,7 @@ fn slug(name: &str) -> Option<String> {
     }
     slug.truncate(SLUG);
     let valid = name == slug;
-    let slug = if valid {
-        slug
-    } else {
-        slug.trim_matches('-').to_string()
-    };
+    let slug = if valid { slug } else { slug.trim_matches('-').to_string() };
     (!slug.is_empty()).then_some(slug)
 }
 
@@ -151,10 +136,7 @@ fn as_text(node: &Node) -> Node {
             entries
                 .iter()
                 .map(|(key, entry)| {
-                    let entry = Entry {
-                        place: entry.place.clone(),
-                        node: as_text(&entry.node),
-                    };
+                    let entry = Entry { place: entry.place.clone(), node: as_text(&entry.node) };
                     (key.clone(), entry)
                 })
                 .collect(),

@@ -2,7 +2,6 @@
 //! that is wrong with it. It starts nothing, and reads no environment but what it is given.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
-
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod expand;

@@ -17,11 +17,7 @@ const IMPORTS: usize = 32;
 
 /// Reads, merges and validates; on failure the report names every mistake that could be found.
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
-    let mut loading = Loading {
-        sources,
-        problems: Problems::default(),
-        files: Vec::new(),
-    };
+    let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
     let prefixed = environment::prefixed(&sources.env, &mut loading.problems);
     let env = loading.layer(prefixed, &sources.cwd, false);
@@ -32,20 +28,13 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let mut layers = Layers(imports);
     layers.0.extend([key, file]);
     loading.twice(&layers);
-    let listen = layers
-        .find(&["listen"])
-        .and_then(Node::as_text)
-        .unwrap_or(validate::LISTEN);
+    let listen = layers.find(&["listen"]).and_then(Node::as_text).unwrap_or(validate::LISTEN);
     let conventional = environment::conventional(&sources.env, listen, &mut loading.problems);
     let conventional = loading.layer(conventional, &sources.cwd, false);
     layers.0.extend([conventional, env, flags]);
 
     let transport = loading.transport();
-    let Loading {
-        mut problems,
-        mut files,
-        ..
-    } = loading;
+    let Loading { mut problems, mut files, .. } = loading;
     let config = match layers.merge() {
         Ok(root) => validate::config(root, &layers, sources, &mut problems),
         Err(error) => {
@@ -59,12 +48,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     files.sort();
     files.dedup();
     match config {
-        Some(config) => Ok(Loaded {
-            config,
-            files,
-            warnings,
-            transport,
-        }),
+        Some(config) => Ok(Loaded { config, files, warnings, transport }),
         None => Err(Report { problems: warnings }),
     }
 }
@@ -114,12 +98,7 @@ impl Loading<'_> {
     /// Expands and checks one source.
     fn layer(&mut self, mut root: Node, base: &Path, editor: bool) -> Layer {
         one_spelling(&mut root);
-        let mut expand = Expand {
-            env: &self.sources.env,
-            base,
-            editor,
-            files: Vec::new(),
-        };
+        let mut expand = Expand { env: &self.sources.env, base, editor, files: Vec::new() };
         let broken = expand.all(&mut root, &mut self.problems);
         self.files.extend(expand.files);
         let mut layer = Layer::new(root);
@@ -147,9 +126,7 @@ impl Loading<'_> {
             self.problems.push(Problem::error(place.clone(), "import", what));
             paths.truncate(IMPORTS);
         }
-        let layers = paths
-            .into_iter()
-            .map(|(path, place, secret)| self.import(&path, place, secret));
+        let layers = paths.into_iter().map(|(path, place, secret)| self.import(&path, place, secret));
         layers.collect()
     }
 
@@ -157,10 +134,7 @@ impl Loading<'_> {
         if !path.is_file() {
             let what = match secret {
                 true => "there is no such file".to_string(),
-                false => format!(
-                    "there is no file {}",
-                    source::display_path(path, &self.sources.cwd).display()
-                ),
+                false => format!("there is no file {}", source::display_path(path, &self.sources.cwd).display()),
             };
             let hint = "the path is relative to the file that names it";
             self.problems.push(Problem::error(named_at, "import", what).hint(hint));
@@ -213,8 +187,7 @@ impl Loading<'_> {
                         let what = format!("another server of this name is defined at {place}");
                         let hint = "rename one of them, or leave out `command` and `url` here to only add settings";
                         let key = format!("servers.{slug}");
-                        self.problems
-                            .push(Problem::error(entry.place.clone(), key, what).hint(hint));
+                        self.problems.push(Problem::error(entry.place.clone(), key, what).hint(hint));
                     }
                     Some(_) => {}
                     None => {
@@ -245,12 +218,8 @@ impl Loading<'_> {
 
 /// Names that have two spellings get one, so that layers meet: `type` is `transport`, and headers are lower case.
 fn one_spelling(root: &mut Node) {
-    let servers: Vec<String> = root
-        .get(&["servers"])
-        .and_then(Node::as_map)
-        .into_iter()
-        .flat_map(|map| map.keys().cloned())
-        .collect();
+    let servers: Vec<String> =
+        root.get(&["servers"]).and_then(Node::as_map).into_iter().flat_map(|map| map.keys().cloned()).collect();
     for server in &servers {
         root.rename(&["servers", server, "type"], "transport");
         let headers = root.get(&["servers", server, "headers"]).and_then(Node::as_map);

@@ -14,11 +14,7 @@ pub const MOST: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// A file as the user would name it; line and column count from 1, and 0 means the file as a whole.
-    File {
-        path: Arc<PathBuf>,
-        line: usize,
-        column: usize,
-    },
+    File { path: Arc<PathBuf>, line: usize, column: usize },
     /// An environment variable.
     Variable(String),
     /// A command line flag, such as `--listen`.
@@ -30,11 +26,7 @@ pub enum Place {
 impl Place {
     /// The file as a whole.
     pub fn file(path: &Path) -> Self {
-        Self::File {
-            path: Arc::new(path.to_path_buf()),
-            line: 0,
-            column: 0,
-        }
+        Self::File { path: Arc::new(path.to_path_buf()), line: 0, column: 0 }
     }
 }
 
@@ -70,20 +62,11 @@ pub struct Problem {
 
 impl Problem {
     pub fn error(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Error,
-            place,
-            key: key.into(),
-            what: what.into(),
-            hint: None,
-        }
+        Self { severity: Severity::Error, place, key: key.into(), what: what.into(), hint: None }
     }
 
     pub fn warning(place: Place, key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self {
-            severity: Severity::Warning,
-            ..Self::error(place, key, what)
-        }
+        Self { severity: Severity::Warning, ..Self::error(place, key, what) }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -182,8 +165,7 @@ impl Problems {
 
     /// The warnings, or the report when there is an error among them.
     pub fn finish(mut self) -> Result<Vec<Problem>, Report> {
-        self.list
-            .sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
+        self.list.sort_by(|a, b| (a.severity, &a.place, &a.key).cmp(&(b.severity, &b.place, &b.key)));
         if self.unlisted > 0 {
             let more = format!("{} more mistakes are not listed", self.unlisted);
             self.list.push(Problem::error(Place::Nowhere, "", more));

@@ -27,10 +27,7 @@ const DEFAULT_FILES: [&str; 4] = ["lockgate.yaml", "lockgate.yml", "lockgate.tom
 
 /// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
-    let mut found = DEFAULT_FILES
-        .iter()
-        .map(|name| folder.join(name))
-        .filter(|path| path.is_file());
+    let mut found = DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
     let (first, second) = (found.next(), found.next());
     match (first, second) {
         (Some(first), Some(second)) => {
@@ -52,11 +49,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     let name = Arc::new(display_path(path, cwd));
     let whole = Place::file(&name);
     let text = read_text(path, &whole)?;
-    let extension = path
-        .extension()
-        .and_then(|e| e.to_str())
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let node = match extension.as_str() {
         "yaml" | "yml" if text.trim().is_empty() => Node::map(whole.clone()),
         "yaml" | "yml" => yaml::read(&name, &text)?,
@@ -71,11 +64,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
     match node.value {
         Value::Map(_) => Ok(node),
         Value::Null => Ok(Node::map(whole)),
-        _ => Err(Problem::error(
-            whole,
-            "",
-            format!("must hold keys and values, not {}", node.kind()),
-        )),
+        _ => Err(Problem::error(whole, "", format!("must hold keys and values, not {}", node.kind()))),
     }
 }
 
@@ -105,7 +94,5 @@ pub fn reason(error: &std::io::Error) -> String {
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name()
-        .map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -96,28 +96,20 @@ impl Check<'_> {
             place => place,
         };
         self.wrong = true;
-        self.problems
-            .push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
+        self.problems.push(Problem::error(place, path.join("."), "must be given in production").hint(hint));
     }
 
     /// What to say of the value at `path` in a message; nothing when it may be a secret.
     fn shown(&self, path: &[&str]) -> String {
         let owned: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.layers
-            .find(path)
-            .map(|node: &Node| node.shown(&owned))
-            .unwrap_or_default()
+        self.layers.find(path).map(|node: &Node| node.shown(&owned)).unwrap_or_default()
     }
 
     /// Reports what is wrong with the item of a list, at the item itself when the list was written as one.
     fn item_error(&mut self, list: &[&str], at: usize, what: &str, hint: &str) {
         let at = at.to_string();
         let item: Vec<&str> = list.iter().copied().chain([at.as_str()]).collect();
-        let path = if self.layers.find(&item).is_some() {
-            &item[..]
-        } else {
-            list
-        };
+        let path = if self.layers.find(&item).is_some() { &item[..] } else { list };
         let shown = self.shown(path);
         self.error(path, format!("{what}{shown}"), hint);
     }
@@ -229,11 +221,7 @@ impl Check<'_> {
         let filter = words.join(",");
         if tracing_subscriber::EnvFilter::builder().parse(&filter).is_err() {
             let shown = self.shown(&path);
-            self.error(
-                &path,
-                format!("is no log filter{shown}"),
-                "such as info,lockgate_proxy=debug",
-            );
+            self.error(&path, format!("is no log filter{shown}"), "such as info,lockgate_proxy=debug");
         }
         filter
     }
@@ -242,11 +230,7 @@ impl Check<'_> {
         let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
         if self.production && wanted == Some(true) {
             let path = ["builtin", "example"];
-            self.error(
-                &path,
-                "the example server is not for production",
-                "take it out, or use `profile: development`",
-            );
+            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
         }
         lockgate_tools::Config {
             system: root.builtin.system.0,

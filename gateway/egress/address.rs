@@ -41,10 +41,7 @@ impl Policy {
             (_, Class::Global) => true,
             (Self::Public, _) => false,
             (Self::Operator, Class::Loopback | Class::Private | Class::Reserved) => true,
-            (
-                Self::Operator,
-                Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast,
-            ) => literal,
+            (Self::Operator, Class::LinkLocal | Class::Metadata | Class::Unspecified | Class::Multicast) => literal,
         }
     }
 }
@@ -58,17 +55,12 @@ pub fn classify(address: IpAddr) -> Class {
 }
 
 /// Metadata services that sit on otherwise ordinary addresses: Azure, Alibaba Cloud, Oracle Cloud.
-const METADATA_V4: [Ipv4Addr; 3] = [
-    Ipv4Addr::new(168, 63, 129, 16),
-    Ipv4Addr::new(100, 100, 100, 200),
-    Ipv4Addr::new(192, 0, 0, 192),
-];
+const METADATA_V4: [Ipv4Addr; 3] =
+    [Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192)];
 
 /// The same over IPv6: AWS, Google Cloud.
-const METADATA_V6: [Ipv6Addr; 2] = [
-    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
-    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
-];
+const METADATA_V6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
 fn classify_v4(address: Ipv4Addr) -> Class {
     if METADATA_V4.contains(&address) {
@@ -82,11 +74,9 @@ fn classify_v4(address: Ipv4Addr) -> Class {
         [100, b, ..] if b & 0xc0 == 64 => Class::Private,
         [169, 254, ..] => Class::LinkLocal,
         // Protocol assignments, documentation (three ranges), 6to4 relays, benchmarking.
-        [192, 0, 0 | 2, _]
-        | [198, 51, 100, _]
-        | [203, 0, 113, _]
-        | [192, 88, 99, _]
-        | [198, 18 | 19, ..] => Class::Reserved,
+        [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => {
+            Class::Reserved
+        }
         [255, 255, 255, 255] | [224..=239, ..] => Class::Multicast,
         [240..=255, ..] => Class::Reserved,
         _ => Class::Global,

@@ -35,10 +35,7 @@ pub enum BodyError {
 
 impl Body {
     pub(crate) fn new(incoming: Incoming, link: Link, pool: Arc<Pool>) -> Self {
-        let mut body = Self {
-            incoming,
-            held: Some((link, pool)),
-        };
+        let mut body = Self { incoming, held: Some((link, pool)) };
         if body.incoming.is_end_stream() {
             body.release();
         }
@@ -70,9 +67,7 @@ impl Body {
             return Ok(first);
         };
         // An announced length is reserved at once: it was checked against `max` above.
-        let rest = usize::try_from(self.incoming.size_hint().exact().unwrap_or(0))
-            .unwrap_or(0)
-            .min(max);
+        let rest = usize::try_from(self.incoming.size_hint().exact().unwrap_or(0)).unwrap_or(0).min(max);
         let mut whole = BytesMut::with_capacity(first.len() + second.len() + rest);
         whole.extend_from_slice(&first);
         let mut next = Some(second);
@@ -106,10 +101,7 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if this.held.is_none() {
             return Poll::Ready(None);
@@ -134,9 +126,7 @@ impl http_body::Body for Body {
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Body")
-            .field("ended", &self.held.is_none())
-            .finish_non_exhaustive()
+        f.debug_struct("Body").field("ended", &self.held.is_none()).finish_non_exhaustive()
     }
 }
 

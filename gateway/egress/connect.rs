@@ -50,10 +50,7 @@ impl Target {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(SetupError::Url("user information is not allowed"));
         }
-        let host = url
-            .host()
-            .ok_or(SetupError::Url("there is no host"))?
-            .to_owned();
+        let host = url.host().ok_or(SetupError::Url("there is no host"))?.to_owned();
         let port = url.port_or_known_default().filter(|port| *port != 0);
         let port = port.ok_or(SetupError::Url("there is no port"))?;
         let name = match (&host, tls) {
@@ -80,42 +77,30 @@ impl Target {
 impl Connector {
     /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at start or reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        Ok(Self {
-            tls: tls::client(config.ca_file.as_deref())?,
-            timeout: config.connect_timeout,
-        })
+        Ok(Self { tls: tls::client(config.ca_file.as_deref())?, timeout: config.connect_timeout })
     }
 
     /// One new connection. Lookup, connect and handshake share `connect_timeout`.
     pub async fn connect(&self, target: &Target, policy: Policy) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
-        let tcp = timeout_at(deadline, self.dial(target, policy, deadline))
-            .await
-            .map_err(|_| ConnectError::Timeout)??;
+        let tcp =
+            timeout_at(deadline, self.dial(target, policy, deadline)).await.map_err(|_| ConnectError::Timeout)??;
         // Requests are written whole; waiting for more bytes would only delay them.
         tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
         let Some(name) = target.name.clone() else {
             return Ok(Stream::plain(tcp));
         };
         let handshake = TlsConnector::from(self.tls.clone()).connect(name, tcp);
-        let tls = timeout_at(deadline, handshake)
-            .await
-            .map_err(|_| ConnectError::Timeout)?;
+        let tls = timeout_at(deadline, handshake).await.map_err(|_| ConnectError::Timeout)?;
         tls.map(Stream::tls).map_err(ConnectError::Tls)
     }
 
-    async fn dial(
-        &self,
-        target: &Target,
-        policy: Policy,
-        deadline: Instant,
-    ) -> Result<TcpStream, ConnectError> {
+    async fn dial(&self, target: &Target, policy: Policy, deadline: Instant) -> Result<TcpStream, ConnectError> {
         let addresses = match (&target.host, target.literal()) {
             (_, Some(address)) => vec![SocketAddr::new(address, target.port)],
-            (Host::Domain(name), None) => tokio::net::lookup_host((name.as_str(), target.port))
-                .await
-                .map_err(ConnectError::Resolve)?
-                .collect(),
+            (Host::Domain(name), None) => {
+                tokio::net::lookup_host((name.as_str(), target.port)).await.map_err(ConnectError::Resolve)?.collect()
+            }
             (_, None) => Vec::new(),
         };
         let addresses = checked(addresses, policy, target.literal().is_some())?;
@@ -139,15 +124,8 @@ impl Connector {
 }
 
 /// All or nothing: a name with one forbidden address is refused whole, whatever order the answers came in.
-fn checked(
-    mut found: Vec<SocketAddr>,
-    policy: Policy,
-    literal: bool,
-) -> Result<Vec<SocketAddr>, ConnectError> {
-    if let Some(refused) = found
-        .iter()
-        .find(|address| !policy.permits(address.ip(), literal))
-    {
+fn checked(mut found: Vec<SocketAddr>, policy: Policy, literal: bool) -> Result<Vec<SocketAddr>, ConnectError> {
+    if let Some(refused) = found.iter().find(|address| !policy.permits(address.ip(), literal)) {
         return Err(ConnectError::Refused(refused.ip()));
     }
     if found.is_empty() {

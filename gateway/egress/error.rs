@@ -58,9 +58,6 @@ pub enum Cause {
 
 impl SendError {
     pub(crate) fn unsent(cause: impl Into<Cause>) -> Self {
-        Self {
-            sent: false,
-            cause: cause.into(),
-        }
+        Self { sent: false, cause: cause.into() }
     }
 }

@@ -23,10 +23,7 @@ pub(crate) struct Link {
 impl Link {
     /// Prepares a connected stream for HTTP/1.1. Nothing is sent.
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
-        let (sender, connection) = Builder::new()
-            .max_header_size(MAX_HEAD)
-            .handshake(TokioIo::new(stream))
-            .await?;
+        let (sender, connection) = Builder::new().max_header_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async {
             // What goes wrong is told to whoever waits for the exchange.
             let _ = connection.await;

@@ -41,16 +41,10 @@ pub struct Origin(Arc<Pool>);
 
 impl Origin {
     /// An origin for this URL; nothing is connected yet. The URL's path and query only become [`Origin::uri`].
-    pub fn new(
-        connector: Arc<Connector>,
-        url: &Url,
-        policy: Policy,
-        config: &Config,
-    ) -> Result<Self, SetupError> {
+    pub fn new(connector: Arc<Connector>, url: &Url, policy: Policy, config: &Config) -> Result<Self, SetupError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
-        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort])
-        else {
+        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
             return Err(wrong);
         };
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse() else {
@@ -76,13 +70,8 @@ impl Origin {
     /// Sends one request and waits for the response head. `Host` is set here, whatever the request says; scheme and authority
     /// of its URI are ignored. Dropping the future closes the connection that it uses. There is no timeout but the one for
     /// connecting: deadlines belong to the caller.
-    pub async fn send(
-        &self,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, SendError> {
-        request
-            .headers_mut()
-            .insert(header::HOST, self.0.host.clone());
+    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Body>, SendError> {
+        request.headers_mut().insert(header::HOST, self.0.host.clone());
         if request.uri().authority().is_some() {
             let path = request.uri().path_and_query().cloned();
             *request.uri_mut() = path.map_or_else(Uri::default, Uri::from);
@@ -96,16 +85,9 @@ impl Origin {
                 Err((error, None)) => return Err(error),
             }
         }
-        let stream = self
-            .0
-            .connector
-            .connect(&self.0.target, self.0.policy)
-            .await
-            .map_err(SendError::unsent)?;
+        let stream = self.0.connector.connect(&self.0.target, self.0.policy).await.map_err(SendError::unsent)?;
         let link = Link::new(stream).await.map_err(SendError::unsent)?;
-        self.exchange(link, request)
-            .await
-            .map_err(|(error, _)| error)
+        self.exchange(link, request).await.map_err(|(error, _)| error)
     }
 
     /// One try on one connection. The error holds the request if it may be tried on another one.
@@ -118,13 +100,7 @@ impl Origin {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {
                 let unsent = error.take_message().map(Box::new);
-                Err((
-                    SendError {
-                        sent: unsent.is_none(),
-                        cause: error.into_error().into(),
-                    },
-                    unsent,
-                ))
+                Err((SendError { sent: unsent.is_none(), cause: error.into_error().into() }, unsent))
             }
         }
     }
@@ -138,10 +114,7 @@ impl Origin {
 
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Origin")
-            .field("target", &self.0.target)
-            .field("idle", &self.idle())
-            .finish_non_exhaustive()
+        f.debug_struct("Origin").field("target", &self.0.target).field("idle", &self.idle()).finish_non_exhaustive()
     }
 }
 
@@ -193,11 +166,7 @@ impl Pool {
     /// stays; one that has ended, or has waited too long, goes.
     fn take(&self) -> Option<Link> {
         let mut shelf = self.shelf(slot()).lock();
-        while let Some(at) = shelf
-            .idle
-            .iter()
-            .rposition(|idle| idle.link.is_ready() || idle.link.is_closed())
-        {
+        while let Some(at) = shelf.idle.iter().rposition(|idle| idle.link.is_ready() || idle.link.is_closed()) {
             let found = shelf.idle.remove(at);
             if !found.link.is_closed() && found.since.elapsed() < self.idle_timeout {
                 return Some(found.link);
@@ -233,14 +202,9 @@ impl Pool {
     /// Closes what has waited too long and says when to look again; `None` when nothing is left.
     fn expire(&self, slot: usize, now: Instant) -> Option<Instant> {
         let mut shelf = self.shelf(slot).lock();
-        let old = shelf
-            .idle
-            .partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
+        let old = shelf.idle.partition_point(|idle| now.duration_since(idle.since) >= self.idle_timeout);
         let expired: Vec<Idle> = shelf.idle.drain(..old).collect();
-        let next = shelf
-            .idle
-            .first()
-            .map(|idle| idle.since + self.idle_timeout);
+        let next = shelf.idle.first().map(|idle| idle.since + self.idle_timeout);
         shelf.swept = next.is_some();
         drop(shelf);
         drop(expired);

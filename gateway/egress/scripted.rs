@@ -49,11 +49,7 @@ pub(crate) async fn serve(scripts: &'static [&'static [&'static str]]) -> Script
             });
         }
     });
-    Scripted {
-        port,
-        requests,
-        ended,
-    }
+    Scripted { port, requests, ended }
 }
 
 pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
@@ -80,18 +76,12 @@ async fn request<S: AsyncRead + Unpin>(stream: &mut S) -> Option<String> {
     let mut text = String::new();
     loop {
         let mut bytes = [0; 4096];
-        let count = stream
-            .read(&mut bytes)
-            .await
-            .ok()
-            .filter(|count| *count > 0)?;
+        let count = stream.read(&mut bytes).await.ok().filter(|count| *count > 0)?;
         text.push_str(std::str::from_utf8(&bytes[..count]).unwrap());
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;
         };
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "));
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
             return Some(text);
         }
@@ -109,17 +99,9 @@ pub(crate) fn config() -> Config {
 
 pub(crate) fn origin(port: u16, config: &Config) -> Origin {
     let url = Url::parse(&format!("http://127.0.0.1:{port}/mcp?a=b")).unwrap();
-    Origin::new(
-        Arc::new(Connector::new(config).unwrap()),
-        &url,
-        Policy::Operator,
-        config,
-    )
-    .unwrap()
+    Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator, config).unwrap()
 }
 
 pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Full<Bytes>> {
-    Request::post(origin.uri().clone())
-        .body(Full::new(Bytes::from_static(body.as_bytes())))
-        .unwrap()
+    Request::post(origin.uri().clone()).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap()
 }

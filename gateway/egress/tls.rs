@@ -32,13 +32,9 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, SetupError> {
     if let Some(path) = ca_file {
         let wrong = |error: String| SetupError::Authorities(format!("{}: {error}", path.display()));
         let mut found = 0;
-        for certificate in
-            CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?
-        {
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
             let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-            roots
-                .add(certificate)
-                .map_err(|error| wrong(error.to_string()))?;
+            roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
             found += 1;
             if found > MAX_AUTHORITIES {
                 return Err(wrong("too many certificates".into()));

@@ -102,7 +102,11 @@ impl Globs {
         if spellings.iter().any(|s| self.deny.is_match(s)) {
             return Decision::Deny(self.denied);
         }
-        if spellings.iter().any(|s| self.allow.is_match(s)) { Decision::Allow } else { Decision::Deny(self.not_allowed) }
+        if spellings.iter().any(|s| self.allow.is_match(s)) {
+            Decision::Allow
+        } else {
+            Decision::Deny(self.not_allowed)
+        }
     }
 }
 

@@ -14,7 +14,8 @@ fn config(servers: Allow, tools: Allow) -> Config {
 
 #[test]
 fn deny_overrides_allow_and_nothing_is_allowed_by_silence() {
-    let policy = Policy::compile(&config(lists(&["*"], &["secret"]), lists(&["git__*", "time/now"], &["git__push*"]))).unwrap();
+    let policy =
+        Policy::compile(&config(lists(&["*"], &["secret"]), lists(&["git__*", "time/now"], &["git__push*"]))).unwrap();
     let allowed = |slug: &str, own: &str| policy.tool(slug, &format!("{slug}__{own}"), own);
     assert_eq!(allowed("git", "log"), Decision::Allow);
     assert_eq!(allowed("git", "push_force"), Decision::Deny("policy.tools.deny"));

@@ -100,7 +100,9 @@ impl Offers {
 /// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask the client.
 #[must_use]
 pub fn is_interactive(capabilities: &[u8]) -> bool {
-    declares(capabilities, &["elicitation"]) || declares(capabilities, &["sampling"]) || declares(capabilities, &["roots"])
+    declares(capabilities, &["elicitation"])
+        || declares(capabilities, &["sampling"])
+        || declares(capabilities, &["roots"])
 }
 
 /// Whether the JSON text of a capabilities object has a value other than `null` and `false` at `path`.

@@ -249,8 +249,27 @@ impl Parts {
 /// Members that the gateway reads. A key that is one of them but for its case would be read by some servers and not by
 /// us, so it is refused even when it stands alone.
 const KNOWN: [&str; 22] = [
-    "jsonrpc", "id", "method", "params", "result", "error", "_meta", "name", "uri", "arguments", "cursor", "ref",
-    "argument", "context", "level", "notifications", "taskId", "task", "requestState", "inputResponses", "requestId",
+    "jsonrpc",
+    "id",
+    "method",
+    "params",
+    "result",
+    "error",
+    "_meta",
+    "name",
+    "uri",
+    "arguments",
+    "cursor",
+    "ref",
+    "argument",
+    "context",
+    "level",
+    "notifications",
+    "taskId",
+    "task",
+    "requestState",
+    "inputResponses",
+    "requestId",
     "protocolVersion",
 ];
 

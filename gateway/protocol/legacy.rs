@@ -62,10 +62,7 @@ pub fn read_welcome(result: &[u8]) -> Result<Welcome, BadWelcome> {
 /// The revision to answer an `initialize` with: the one asked for if it is a legacy one, else the newest legacy one.
 #[must_use]
 pub fn negotiate(requested: Option<&str>) -> Revision {
-    requested
-        .and_then(Revision::parse)
-        .filter(|r| r.era() == Era::Legacy)
-        .unwrap_or(Revision::NEWEST_LEGACY)
+    requested.and_then(Revision::parse).filter(|r| r.era() == Era::Legacy).unwrap_or(Revision::NEWEST_LEGACY)
 }
 
 /// Name and version of an `Implementation` object, cut to what a person can read.

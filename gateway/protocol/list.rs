@@ -198,13 +198,21 @@ impl Adapt<'_> {
         let text = |name: &str| scan::find(&members, raw, name).and_then(|v| scan::as_str(v.of(raw)));
         let kind = text("type");
         let link = kind.as_deref() == Some("resource_link");
-        let uri = self.slug.filter(|_| link || kind.is_none()).zip(text("uri")).map(|(slug, u)| uri::expose(slug, &u).into_owned());
+        let uri = self
+            .slug
+            .filter(|_| link || kind.is_none())
+            .zip(text("uri"))
+            .map(|(slug, u)| uri::expose(slug, &u).into_owned());
         let too_new = link && self.revision < Revision::V2025_06_18
             || kind.as_deref() == Some("audio") && self.revision < Revision::V2025_03_26;
         if too_new {
             self.changed = true;
             let words = match link {
-                true => format!("{} {}", text("name").unwrap_or_default(), uri.or_else(|| text("uri").map(Into::into)).unwrap_or_default()),
+                true => format!(
+                    "{} {}",
+                    text("name").unwrap_or_default(),
+                    uri.or_else(|| text("uri").map(Into::into)).unwrap_or_default()
+                ),
                 false => format!("[audio, {}]", text("mimeType").unwrap_or_default()),
             };
             let mut object = Object::open(out);

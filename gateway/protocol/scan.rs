@@ -40,11 +40,7 @@ impl Member {
     /// Whether the key, unescaped, is `name`.
     #[must_use]
     pub fn is(&self, text: &[u8], name: &str) -> bool {
-        if self.escaped {
-            unescape(self.key.of(text)) == name
-        } else {
-            self.key.of(text) == name.as_bytes()
-        }
+        if self.escaped { unescape(self.key.of(text)) == name } else { self.key.of(text) == name.as_bytes() }
     }
 
     /// The key as text.
@@ -525,11 +521,12 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
 fn unicode(tail: &str) -> (char, usize) {
     let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
-    if (0xD800..0xDC00).contains(&high) && tail.get(6..8) == Some("\\u") {
-        if let Some(low @ 0xDC00..0xE000) = unit(8) {
-            let code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-            return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
-        }
+    if (0xD800..0xDC00).contains(&high)
+        && tail.get(6..8) == Some("\\u")
+        && let Some(low @ 0xDC00..0xE000) = unit(8)
+    {
+        let code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
     }
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }

@@ -118,7 +118,12 @@ fn resource(asked: &Asked) -> Result<Permitted, Problem> {
 }
 
 /// A request that may be the next round of an earlier one: its state must be one that we sealed for just this request.
-fn with_state(asked: &Asked, server: Arc<dyn Upstream>, target: String, key: &'static str) -> Result<Permitted, Problem> {
+fn with_state(
+    asked: &Asked,
+    server: Arc<dyn Upstream>,
+    target: String,
+    key: &'static str,
+) -> Result<Permitted, Problem> {
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
     if let Some(raw) = asked.request.param("requestState") {
         let refused = || Problem::invalid("the request state is not valid for this request, or has expired");
@@ -159,7 +164,13 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         }
     }
     object.close();
-    Ok(Permitted { server, method: Method::Complete, target: own, replaced: vec![("ref", Some(own_reference))], metrics: None })
+    Ok(Permitted {
+        server,
+        method: Method::Complete,
+        target: own,
+        replaced: vec![("ref", Some(own_reference))],
+        metrics: None,
+    })
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
@@ -169,7 +180,8 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let plain = asked.setup.sealer.open(Purpose::Task, &asked.bind(), state::now(), &token).map_err(|_| unknown())?;
     let plain = String::from_utf8(plain).map_err(|_| unknown())?;
     let (slug, own) = plain.split_once('\0').ok_or_else(unknown)?;
-    let server = asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
+    let server =
+        asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
     let replaced = vec![("taskId", Some(write::quoted(own)))];
     Ok(Permitted { server, method: asked.request.method, target: own.to_owned(), replaced, metrics: None })
 }

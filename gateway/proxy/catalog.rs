@@ -76,17 +76,27 @@ impl Catalog {
     pub(crate) fn merge(version: u64, servers: Servers, naming: Naming, metrics: &Metrics) -> Self {
         let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
         let items = ListKind::ALL.map(|kind| {
-            let all: Vec<_> =
-                catalogs.iter().flat_map(|(slug, server, c)| c.items(kind).iter().map(move |i| (*slug, *server, i))).collect();
+            let all: Vec<_> = catalogs
+                .iter()
+                .flat_map(|(slug, server, c)| c.items(kind).iter().map(move |i| (*slug, *server, i)))
+                .collect();
             let exposed: Vec<String> = match kind {
-                ListKind::Tools | ListKind::Prompts => naming.expose(all.iter().map(|(slug, _, item)| (*slug, &*item.key))),
+                ListKind::Tools | ListKind::Prompts => {
+                    naming.expose(all.iter().map(|(slug, _, item)| (*slug, &*item.key)))
+                }
                 ListKind::Resources | ListKind::Templates => {
                     all.iter().map(|(slug, _, item)| uri::expose(slug, &item.key).into_owned()).collect()
                 }
             };
             let entry = |((slug, server, item), exposed): ((&Slug, &Arc<dyn Upstream>, &Item), String)| {
                 let metrics = (kind == ListKind::Tools).then(|| metrics.tool(slug, &item.key));
-                Arc::new(Entry { slug: slug.clone(), server: Arc::clone(server), exposed: exposed.into(), item: item.clone(), metrics })
+                Arc::new(Entry {
+                    slug: slug.clone(),
+                    server: Arc::clone(server),
+                    exposed: exposed.into(),
+                    item: item.clone(),
+                    metrics,
+                })
             };
             all.into_iter().zip(exposed).map(entry).collect()
         });
@@ -132,7 +142,12 @@ impl Catalog {
         Some(View {
             version: self.version,
             namespaced,
-            servers: self.servers.iter().filter(|(slug, _)| here(slug)).map(|(s, u)| (s.clone(), Arc::clone(u))).collect(),
+            servers: self
+                .servers
+                .iter()
+                .filter(|(slug, _)| here(slug))
+                .map(|(s, u)| (s.clone(), Arc::clone(u)))
+                .collect(),
             names,
             web,
             offers,

@@ -96,7 +96,8 @@ fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
         None => 0,
         Some(raw) => {
             let token = scan::as_str(raw).ok_or_else(invalid)?;
-            let plain = asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
+            let plain =
+                asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
             let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
             if plain.0.parse() != Ok(asked.view.version) {
                 return Err(invalid());
@@ -415,9 +416,9 @@ struct Counted<'a> {
 impl<'a> Counted<'a> {
     fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Self {
         let request = &asked.request;
-        let parent = request.meta_str(meta::TRACEPARENT).and_then(|parent| {
-            TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref())
-        });
+        let parent = request
+            .meta_str(meta::TRACEPARENT)
+            .and_then(|parent| TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref()));
         let tracer = gateway.tracer.as_ref();
         let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
         Self {

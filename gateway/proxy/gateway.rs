@@ -326,9 +326,11 @@ pub(crate) fn accepted() -> Reply {
 /// The session that a message names is not there, or it names none.
 pub(crate) fn no_session(named: Option<&str>, id: Option<&[u8]>) -> Reply {
     let problem = match named {
-        Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again").status(StatusCode::NOT_FOUND),
+        Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
+            .status(StatusCode::NOT_FOUND),
         None => {
-            let words = "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
+            let words =
+                "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
             Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
         }
     };

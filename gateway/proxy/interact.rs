@@ -35,7 +35,9 @@ pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&
         let params = question.get("params").cloned().unwrap_or_else(|| json!({}));
         let answer = match talk.ask(method, params.to_string().into()).await {
             Ok(result) => serde_json::from_slice(&result).unwrap_or_default(),
-            Err(Unasked::Undeclared) => return Err(problem("has a question that this client did not declare that it can answer")),
+            Err(Unasked::Undeclared) => {
+                return Err(problem("has a question that this client did not declare that it can answer"));
+            }
             // Only an elicitation has a result that means no answer.
             Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
             Err(unasked) => return Err(problem(&format!("has a question, but {unasked}"))),

@@ -40,7 +40,9 @@ pub(crate) fn initialize(
 ) -> Reply {
     let id = request.id();
     if id.is_empty() {
-        return Problem::new(code::INVALID_REQUEST, "`initialize` needs an id").status(StatusCode::BAD_REQUEST).reply(None, Era::Legacy);
+        return Problem::new(code::INVALID_REQUEST, "`initialize` needs an id")
+            .status(StatusCode::BAD_REQUEST)
+            .reply(None, Era::Legacy);
     }
     let Some(view) = gateway.hub.view(&inbound.endpoint, setup) else { return no_endpoint(Some(id)) };
     let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
@@ -210,7 +212,12 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
 }
 
 /// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
-pub(crate) fn events(gateway: &Arc<Gateway>, session: &Arc<Session>, reader: Reader, first: Option<Outgoing>) -> Events {
+pub(crate) fn events(
+    gateway: &Arc<Gateway>,
+    session: &Arc<Session>,
+    reader: Reader,
+    first: Option<Outgoing>,
+) -> Events {
     let open = crate::listen::Open::new(&gateway.streams);
     let (over, stopping) = (session.over.clone(), gateway.stopping.clone());
     let state = (reader, first, open, over, stopping);
@@ -230,8 +237,11 @@ pub(crate) fn events(gateway: &Arc<Gateway>, session: &Arc<Session>, reader: Rea
 
 /// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
 pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
-    (session.revision >= Revision::V2025_11_25)
-        .then(|| Outgoing { id: Some(reader.event_id(0)), data: Bytes::new(), retry: Some(RETRY_MS) })
+    (session.revision >= Revision::V2025_11_25).then(|| Outgoing {
+        id: Some(reader.event_id(0)),
+        data: Bytes::new(),
+        retry: Some(RETRY_MS),
+    })
 }
 
 /// Ends a session.
@@ -262,7 +272,9 @@ pub(crate) async fn batch(
         return not_here("a batch is only taken in a session of protocol version 2025-03-26");
     };
     let depth = setup.config.limits.depth;
-    let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else { return not_here("the batch is not valid, or longer than 64 messages") };
+    let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
+        return not_here("the batch is not valid, or longer than 64 messages");
+    };
     if texts.is_empty() {
         return not_here("the batch is empty");
     }
@@ -274,7 +286,9 @@ pub(crate) async fn batch(
                     session.answer(&response);
                     accepted()
                 }
-                Ok(Message::Request(r) | Message::Notification(r)) => receive(gateway, setup, session, inbound, r).await,
+                Ok(Message::Request(r) | Message::Notification(r)) => {
+                    receive(gateway, setup, session, inbound, r).await
+                }
                 Err(refusal) => refuse(&refusal, &text),
             }
         }

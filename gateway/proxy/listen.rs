@@ -200,7 +200,8 @@ impl Listener {
     }
 
     fn updated(&mut self, slug: &str, own: &str) {
-        let mine = self.resources.iter().find(|(server, base, _)| server.slug() == slug && own.starts_with(base.as_str()));
+        let mine =
+            self.resources.iter().find(|(server, base, _)| server.slug() == slug && own.starts_with(base.as_str()));
         let Some((_, base, shown)) = mine else { return };
         // A part of a resource is told by its own URI.
         let shown = match (base == own, &self.endpoint) {

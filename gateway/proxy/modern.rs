@@ -56,7 +56,8 @@ fn check(
 ) -> Result<Box<Asked>, Problem> {
     let version = complete(&request)?;
     standard_headers(&inbound.headers, &request, &version)?;
-    let revision = Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
+    let revision =
+        Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
     let view = gateway
         .hub
         .view(&inbound.endpoint, &setup)
@@ -103,9 +104,7 @@ fn check(
 
 /// The members of `_meta` that every modern request has. Gives the version.
 fn complete(request: &Request) -> Result<String, Problem> {
-    let missing = |key: &str| {
-        Problem::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
-    };
+    let missing = |key: &str| Problem::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
     let version = request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
     match request.meta(meta::CLIENT_CAPABILITIES) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
@@ -166,13 +165,17 @@ fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<
 
 /// Equal after decoding; numbers by value.
 fn same_value(sent: &[u8], body: &str) -> bool {
-    let (Ok(sent), Ok(body)) = (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes())) else { return false };
+    let (Ok(sent), Ok(body)) = (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes())) else {
+        return false;
+    };
     if sent == body {
         return true;
     }
     let plain = sent.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
     match (sent.parse::<f64>(), body.parse::<f64>()) {
-        (Ok(sent), Ok(body)) => plain && sent.fract() == 0.0 && sent.abs() < MAX_INTEGER && sent.total_cmp(&body).is_eq(),
+        (Ok(sent), Ok(body)) => {
+            plain && sent.fract() == 0.0 && sent.abs() < MAX_INTEGER && sent.total_cmp(&body).is_eq()
+        }
         _ => false,
     }
 }

@@ -35,7 +35,15 @@ pub(crate) struct Problem {
 
 impl Problem {
     pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), data: None, status: None, retry_after: None, challenge: false, outcome: Outcome::ProtocolError }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+            status: None,
+            retry_after: None,
+            challenge: false,
+            outcome: Outcome::ProtocolError,
+        }
     }
 
     pub(crate) fn data(mut self, data: Value) -> Self {
@@ -161,7 +169,9 @@ impl Problem {
             return status;
         }
         match (era, self.code) {
-            (Era::Modern, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY) => StatusCode::BAD_REQUEST,
+            (Era::Modern, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY) => {
+                StatusCode::BAD_REQUEST
+            }
             (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
             _ => StatusCode::OK,
         }

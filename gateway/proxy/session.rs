@@ -333,7 +333,8 @@ impl Session {
     }
 }
 
-const CHANGES: [(u8, Method); 3] = [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
+const CHANGES: [(u8, Method); 3] =
+    [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
 
 /// What became of a subscription.
 pub(crate) enum Subscribed {

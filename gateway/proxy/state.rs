@@ -56,7 +56,8 @@ fn digest(asked: &Asked) -> [u8; 32] {
     let request = &asked.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());
-    let mut members: Vec<_> = request.params().iter().map(|m| (m.name(&request.text), m.value.of(&request.text))).collect();
+    let mut members: Vec<_> =
+        request.params().iter().map(|m| (m.name(&request.text), m.value.of(&request.text))).collect();
     members.sort();
     for (name, value) in members {
         if matches!(&*name, "_meta" | "inputResponses" | "requestState") {

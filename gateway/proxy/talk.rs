@@ -52,7 +52,14 @@ impl Talk {
         mpsc::channel(BACKLOG)
     }
 
-    pub(crate) fn new(outlet: Outlet, request: &Request, level: Option<LogLevel>, revision: Revision, slug: &str, labelled: bool) -> Self {
+    pub(crate) fn new(
+        outlet: Outlet,
+        request: &Request,
+        level: Option<LogLevel>,
+        revision: Revision,
+        slug: &str,
+        labelled: bool,
+    ) -> Self {
         let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
         let token = token.filter(|t| matches!(t.first(), Some(b'"' | b'-' | b'0'..=b'9'))).map(Bytes::copy_from_slice);
         Self {
@@ -118,7 +125,9 @@ impl Conversation for Talk {
 
     fn progress(&self, note: &Request) {
         let Some(token) = &self.token else { return };
-        let Some(value) = note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok()) else { return };
+        let Some(value) = note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok()) else {
+            return;
+        };
         {
             let mut progress = self.progress.lock();
             if progress.last.is_some_and(|last| value <= last) {
@@ -176,7 +185,9 @@ pub(crate) fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: 
         Method::Roots => has(&["roots"]),
         Method::Elicit if revision < Revision::V2025_06_18 => false,
         Method::Elicit => {
-            let url = serde_json::from_slice::<Value>(params).ok().is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
+            let url = serde_json::from_slice::<Value>(params)
+                .ok()
+                .is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
             if url { revision >= Revision::V2025_11_25 && has(&["elicitation", "url"]) } else { takes_forms(declared) }
         }
         _ => false,
@@ -186,7 +197,8 @@ pub(crate) fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: 
 /// `elicitation: {}` means forms.
 fn takes_forms(declared: &[u8]) -> bool {
     capabilities::declares(declared, &["elicitation"])
-        && (capabilities::declares(declared, &["elicitation", "form"]) || !capabilities::declares(declared, &["elicitation", "url"]))
+        && (capabilities::declares(declared, &["elicitation", "form"])
+            || !capabilities::declares(declared, &["elicitation", "url"]))
 }
 
 /// A request of ours to a legacy client.

@@ -95,10 +95,7 @@ pub struct ToolMetrics {
 
 impl ToolMetrics {
     pub(crate) fn new(server: Arc<ServerMetrics>) -> Self {
-        Self {
-            server,
-            calls: Default::default(),
-        }
+        Self { server, calls: Default::default() }
     }
 
     /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was denied: then the server had
@@ -182,8 +179,7 @@ impl Gauge {
 
     /// For numbers that are counted elsewhere.
     pub fn set(&self, value: usize) {
-        self.0
-            .store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
+        self.0.store(i64::try_from(value).unwrap_or(i64::MAX), Relaxed);
     }
 
     pub fn get(&self) -> i64 {

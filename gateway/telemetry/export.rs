@@ -47,16 +47,9 @@ fn provider(
     registry: &Registry,
     numbers: &Arc<Numbers>,
 ) -> Result<SdkMeterProvider, Box<dyn std::error::Error + Send + Sync>> {
-    let description = Desc::new(
-        DURATION.to_owned(),
-        DURATION_HELP.to_owned(),
-        vec!["server".to_owned()],
-        HashMap::new(),
-    )?;
-    registry.register(Box::new(Durations {
-        numbers: Arc::downgrade(numbers),
-        description,
-    }))?;
+    let description =
+        Desc::new(DURATION.to_owned(), DURATION_HELP.to_owned(), vec!["server".to_owned()], HashMap::new())?;
+    registry.register(Box::new(Durations { numbers: Arc::downgrade(numbers), description }))?;
     let exporter = opentelemetry_prometheus::exporter()
         .with_registry(registry.clone())
         .with_namespace("lockgate")
@@ -64,15 +57,10 @@ fn provider(
         .scope_info_enabled(false)
         .build()?;
     // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools away unasked.
-    let sets = numbers
-        .tools
-        .saturating_add(4096)
-        .saturating_mul(Outcome::ALL.len());
+    let sets = numbers.tools.saturating_add(4096).saturating_mul(Outcome::ALL.len());
     let provider = SdkMeterProvider::builder()
         .with_reader(exporter)
-        .with_view(move |_: &Instrument| {
-            Stream::builder().with_cardinality_limit(sets).build().ok()
-        })
+        .with_view(move |_: &Instrument| Stream::builder().with_cardinality_limit(sets).build().ok())
         .build();
     let meter = provider.meter("lockgate");
     gauges(&meter, numbers);
@@ -86,33 +74,18 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
     let gauge = |name: &'static str, help: &'static str, gauge: &Gauge| {
         let gauge = gauge.clone();
         let builder = meter.i64_observable_gauge(name).with_description(help);
-        let _ = builder
-            .with_callback(move |observer| observer.observe(gauge.get(), &[]))
-            .build();
+        let _ = builder.with_callback(move |observer| observer.observe(gauge.get(), &[])).build();
     };
     gauge("sessions", "Legacy sessions alive", &numbers.sessions);
-    gauge(
-        "streams",
-        "Event streams open towards clients",
-        &numbers.streams,
-    );
-    gauge(
-        "requests_in_flight",
-        "Requests that run now",
-        &numbers.in_flight,
-    );
-    gauge(
-        "requests_queued",
-        "Requests that wait for a place",
-        &numbers.queued,
-    );
+    gauge("streams", "Event streams open towards clients", &numbers.streams);
+    gauge("requests_in_flight", "Requests that run now", &numbers.in_flight);
+    gauge("requests_queued", "Requests that wait for a place", &numbers.queued);
 }
 
 fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
     let numbers = Arc::downgrade(numbers);
-    let builder = meter
-        .u64_observable_counter("calls")
-        .with_description("Calls that have ended, by server, tool and outcome");
+    let builder =
+        meter.u64_observable_counter("calls").with_description("Calls that have ended, by server, tool and outcome");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {
@@ -153,12 +126,8 @@ fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
         })
         .build();
     let lost = numbers.lost_spans.clone();
-    let builder = meter
-        .u64_observable_counter("spans_lost")
-        .with_description("Spans that were made and not exported");
-    let _ = builder
-        .with_callback(move |observer| observer.observe(lost.load(Relaxed), &[]))
-        .build();
+    let builder = meter.u64_observable_counter("spans_lost").with_description("Spans that were made and not exported");
+    let _ = builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
 }
 
 fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
@@ -176,20 +145,14 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
             })
             .build();
     };
-    counter(
-        "server_restarts",
-        "Times that a server was started or connected again",
-        ServerMetrics::restarts,
-    );
+    counter("server_restarts", "Times that a server was started or connected again", ServerMetrics::restarts);
     counter(
         "server_list_changes",
         "Times that a server's lists were read again and differed",
         ServerMetrics::list_changes,
     );
     let numbers = Arc::downgrade(numbers);
-    let builder = meter
-        .u64_observable_gauge("server_state")
-        .with_description("1 for the state that a server is in");
+    let builder = meter.u64_observable_gauge("server_state").with_description("1 for the state that a server is in");
     let _ = builder
         .with_callback(move |observer| {
             let Some(numbers) = numbers.upgrade() else {
@@ -197,10 +160,7 @@ fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
             };
             numbers.servers.lock().each_server(|slug, metrics| {
                 for &state in ServerState::ALL {
-                    let attributes = [
-                        KeyValue::new("server", slug.to_owned()),
-                        KeyValue::new("state", state.as_str()),
-                    ];
+                    let attributes = [KeyValue::new("server", slug.to_owned()), KeyValue::new("state", state.as_str())];
                     observer.observe(u64::from(metrics.is(state)), &attributes);
                 }
             });
@@ -225,10 +185,7 @@ impl Collector for Durations {
             return Vec::new();
         };
         let mut metrics = Vec::new();
-        numbers
-            .servers
-            .lock()
-            .each_server(|slug, server| metrics.push(histogram(slug, server)));
+        numbers.servers.lock().each_server(|slug, server| metrics.push(histogram(slug, server)));
         if metrics.is_empty() {
             return Vec::new();
         }

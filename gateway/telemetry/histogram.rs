@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// Upper bounds in microseconds, 1 ms to 60 s; one more bucket takes the rest.
 const BOUNDS: [u64; 15] = [
-    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
-    5_000_000, 10_000_000, 30_000_000, 60_000_000,
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
+    10_000_000, 30_000_000, 60_000_000,
 ];
 
 /// Counts by bucket and the sum of all observations.
@@ -43,11 +43,7 @@ impl Histogram {
             buckets.push((*bound as f64 / 1e6, count));
         }
         count += self.buckets[BOUNDS.len()].load(Relaxed);
-        Snapshot {
-            buckets,
-            count,
-            sum: self.sum.load(Relaxed) as f64 / 1e6,
-        }
+        Snapshot { buckets, count, sum: self.sum.load(Relaxed) as f64 / 1e6 }
     }
 }
 

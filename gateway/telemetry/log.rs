@@ -29,11 +29,7 @@ pub enum LogError {
 pub fn init(config: &Config) -> Result<Guard, LogError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.level)?);
     let output = layer(config.format, io::stderr().is_terminal(), io::stderr);
-    tracing_subscriber::registry()
-        .with(filter)
-        .with(output)
-        .try_init()
-        .map_err(|_| LogError::Twice)?;
+    tracing_subscriber::registry().with(filter).with(output).try_init().map_err(|_| LogError::Twice)?;
     Ok(Guard(handle))
 }
 
@@ -59,15 +55,9 @@ where
                 "message" => write!(Escaped(writer), "{value:?}"),
                 name => write!(Escaped(writer), "{name}={value:?}"),
             });
-            let text = lines::layer()
-                .fmt_fields(fields.delimited(" "))
-                .with_writer(output);
+            let text = lines::layer().fmt_fields(fields.delimited(" ")).with_writer(output);
             // On a terminal the default stands, which respects NO_COLOR.
-            if terminal {
-                text.boxed()
-            } else {
-                text.with_ansi(false).boxed()
-            }
+            if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
         Format::Json => lines::layer()
             .json()
@@ -100,8 +90,7 @@ impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
 
 /// Control characters, line separators, and what reverses the direction of text.
 fn is_dangerous(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Escapes what JSON allows in a string and a terminal would obey: DEL, the C1 controls (`c2 80` to `c2 9f`) and so on. Such

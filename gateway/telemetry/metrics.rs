@@ -26,18 +26,13 @@ pub struct Metrics {
 
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics")
-            .field("servers", &self.numbers.servers.lock().by_slug.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Metrics").field("servers", &self.numbers.servers.lock().by_slug.len()).finish_non_exhaustive()
     }
 }
 
 impl Metrics {
     pub fn new(config: &Config) -> Self {
-        let numbers = Arc::new(Numbers {
-            tools: config.tools,
-            ..Numbers::default()
-        });
+        let numbers = Arc::new(Numbers { tools: config.tools, ..Numbers::default() });
         let exporter = Arc::new(Exporter::new(&numbers));
         Self { numbers, exporter }
     }
@@ -52,10 +47,7 @@ impl Metrics {
             return known.clone();
         }
         if full {
-            return entry
-                .other
-                .get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone())))
-                .clone();
+            return entry.other.get_or_insert_with(|| Arc::new(ToolMetrics::new(entry.server.clone()))).clone();
         }
         let new = Arc::new(ToolMetrics::new(entry.server.clone()));
         entry.tools.insert(tool, new.clone());
@@ -65,14 +57,7 @@ impl Metrics {
 
     /// The counters of a server, made if they are new.
     pub fn server(&self, slug: &str) -> Arc<ServerMetrics> {
-        self.numbers
-            .servers
-            .lock()
-            .by_slug
-            .entry(label(slug))
-            .or_default()
-            .server
-            .clone()
+        self.numbers.servers.lock().by_slug.entry(label(slug)).or_default().server.clone()
     }
 
     /// Forgets tools that a server no longer offers, which makes room for others. Call it with each new catalog, so that a server
@@ -162,27 +147,18 @@ struct Entry {
 
 impl Default for Entry {
     fn default() -> Self {
-        Self {
-            server: Arc::new(ServerMetrics::new()),
-            tools: BTreeMap::new(),
-            other: None,
-        }
+        Self { server: Arc::new(ServerMetrics::new()), tools: BTreeMap::new(), other: None }
     }
 }
 
 impl Servers {
     pub(crate) fn each_server(&self, mut see: impl FnMut(&str, &ServerMetrics)) {
-        self.by_slug
-            .iter()
-            .for_each(|(slug, entry)| see(slug, &entry.server));
+        self.by_slug.iter().for_each(|(slug, entry)| see(slug, &entry.server));
     }
 
     pub(crate) fn each_tool(&self, mut see: impl FnMut(&str, &str, &ToolMetrics)) {
         for (slug, entry) in &self.by_slug {
-            entry
-                .tools
-                .iter()
-                .for_each(|(tool, metrics)| see(slug, tool, metrics));
+            entry.tools.iter().for_each(|(tool, metrics)| see(slug, tool, metrics));
             if let Some(other) = &entry.other {
                 see(slug, OTHER, other);
             }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{
-    SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
-};
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -90,30 +88,16 @@ impl Tracer {
             .build()
             .map_err(|error| TraceError(error.to_string()))?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        exporter.set_resource(
-            &Resource::builder_empty()
-                .with_service_name("lockgate")
-                .with_attribute(version)
-                .build(),
-        );
+        exporter.set_resource(&Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build());
         let lost = metrics.lost_spans();
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(export(exporter, waiting, lost.clone()));
-        Ok(Some(Self {
-            queue,
-            lost,
-            scope: InstrumentationScope::builder("lockgate").build(),
-        }))
+        Ok(Some(Self { queue, lost, scope: InstrumentationScope::builder("lockgate").build() }))
     }
 
     /// Queues one span, if its trace is sampled. Never waits.
     pub fn record_call(&self, call: &Call<'_>) {
-        if call.context.is_sampled()
-            && self
-                .queue
-                .try_send(Message::Span(Box::new(self.span(call))))
-                .is_err()
-        {
+        if call.context.is_sampled() && self.queue.try_send(Message::Span(Box::new(self.span(call)))).is_err() {
             self.lost.fetch_add(1, Relaxed);
         }
     }
@@ -154,23 +138,12 @@ impl Tracer {
                 SpanId::from(context.span_id()),
                 TraceFlags::SAMPLED,
                 false,
-                context
-                    .tracestate()
-                    .and_then(|state| state.parse::<TraceState>().ok())
-                    .unwrap_or_default(),
+                context.tracestate().and_then(|state| state.parse::<TraceState>().ok()).unwrap_or_default(),
             ),
-            parent_span_id: call
-                .parent
-                .map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
+            parent_span_id: call.parent.map_or(SpanId::INVALID, |parent| SpanId::from(parent.span_id())),
             parent_span_is_remote: call.parent.is_some(),
             span_kind: SpanKind::Server,
-            name: call
-                .tool
-                .map_or_else(
-                    || call.method.to_owned(),
-                    |tool| format!("{} {tool}", call.method),
-                )
-                .into(),
+            name: call.tool.map_or_else(|| call.method.to_owned(), |tool| format!("{} {tool}", call.method)).into(),
             start_time: end.checked_sub(call.duration).unwrap_or(end),
             end_time: end,
             attributes,
@@ -187,11 +160,7 @@ impl Tracer {
 }
 
 /// Fills batches and sends them, until the last tracer is gone.
-async fn export(
-    exporter: SpanExporter,
-    mut waiting: mpsc::Receiver<Message>,
-    lost: Arc<AtomicU64>,
-) {
+async fn export(exporter: SpanExporter, mut waiting: mpsc::Receiver<Message>, lost: Arc<AtomicU64>) {
     let mut open = true;
     while open {
         let mut batch = Vec::new();

@@ -42,31 +42,18 @@ impl TraceContext {
             return None;
         }
         let state = tracestate.filter(|text| valid_state(text)).map(Arc::from);
-        Some(Self {
-            trace,
-            span,
-            flags,
-            state,
-        })
+        Some(Self { trace, span, flags, state })
     }
 
     /// The first context of a new trace.
     pub fn root(sampled: bool) -> Self {
         let flags = RANDOM | if sampled { SAMPLED } else { 0 };
-        Self {
-            trace: fastrand::u128(1..),
-            span: fastrand::u64(1..),
-            flags,
-            state: None,
-        }
+        Self { trace: fastrand::u128(1..), span: fastrand::u64(1..), flags, state: None }
     }
 
     /// The context of something that this one causes: same trace, flags and state, new span.
     pub fn child(&self) -> Self {
-        Self {
-            span: fastrand::u64(1..),
-            ..self.clone()
-        }
+        Self { span: fastrand::u64(1..), ..self.clone() }
     }
 
     /// A child of the client's context, or a new sampled trace when the client had none.
@@ -152,19 +139,11 @@ fn valid_state(text: &str) -> bool {
         return false;
     }
     let mut keys: Vec<&str> = Vec::new();
-    for member in text
-        .split(',')
-        .map(|member| member.trim_matches([' ', '\t']))
-        .filter(|member| !member.is_empty())
-    {
+    for member in text.split(',').map(|member| member.trim_matches([' ', '\t'])).filter(|member| !member.is_empty()) {
         let Some((key, value)) = member.split_once('=') else {
             return false;
         };
-        if !valid_key(key)
-            || !valid_value(value)
-            || keys.contains(&key)
-            || keys.len() == MAX_MEMBERS
-        {
+        if !valid_key(key) || !valid_value(value) || keys.contains(&key) || keys.len() == MAX_MEMBERS {
             return false;
         }
         keys.push(key);
@@ -176,9 +155,7 @@ fn valid_state(text: &str) -> bool {
 fn valid_key(key: &str) -> bool {
     let part = |part: &str, longest: usize, digit_first: bool| {
         let mut bytes = part.bytes();
-        let first = bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
+        let first = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || digit_first && b.is_ascii_digit());
         first
             && part.len() <= longest
             && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b))
@@ -191,10 +168,7 @@ fn valid_key(key: &str) -> bool {
 
 /// Printable ASCII but `,` and `=`; blanks inside, not at the end (the end was trimmed).
 fn valid_value(value: &str) -> bool {
-    (1..=256).contains(&value.len())
-        && value
-            .bytes()
-            .all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')
+    (1..=256).contains(&value.len()) && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b',' && b != b'=')
 }
 
 #[cfg(test)]

@@ -59,7 +59,11 @@ impl Tool for Add {
     fn run<'a>(&'a self, arguments: Map<String, Value>, _: Client) -> BoxFuture<'a, Result<Value, Mistake>> {
         Box::pin(async move {
             let sum = number(&arguments, "a")? + number(&arguments, "b")?;
-            if sum.is_finite() { Ok(json!({"sum": sum})) } else { Err(Mistake("the sum is too large for a number".into())) }
+            if sum.is_finite() {
+                Ok(json!({"sum": sum}))
+            } else {
+                Err(Mistake("the sum is too large for a number".into()))
+            }
         })
     }
 }
@@ -121,12 +125,17 @@ impl Material for Examples {
         }
         let whom = text(arguments, "name", MAX_NAME).map_err(|mistake| mistake.0)?;
         let words = format!("Please greet {whom} warmly, in one sentence.");
-        Ok(json!({"description": "A greeting", "messages": [{"role": "user", "content": {"type": "text", "text": words}}]}))
+        Ok(
+            json!({"description": "A greeting", "messages": [{"role": "user", "content": {"type": "text", "text": words}}]}),
+        )
     }
 
     fn read(&self, uri: &str) -> Option<Value> {
         let (kind, words) = if uri == README {
-            ("text/markdown", "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n".to_owned())
+            (
+                "text/markdown",
+                "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n".to_owned(),
+            )
         } else {
             let name = uri.strip_prefix(NOTE).filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'))?;
             ("text/plain", format!("A note about {name}.\n"))

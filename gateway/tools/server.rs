@@ -52,7 +52,8 @@ impl Server {
     ) -> Self {
         let tools: Vec<_> = tools.into_iter().map(|tool| (tool.card(), tool)).collect();
         let list = |kind: ListKind| -> Vec<Item> {
-            let own = if kind == ListKind::Tools { tools.iter().map(|(card, _)| card.item()).collect() } else { Vec::new() };
+            let own =
+                if kind == ListKind::Tools { tools.iter().map(|(card, _)| card.item()).collect() } else { Vec::new() };
             let more = material.as_ref().map(|m| m.items(kind)).unwrap_or_default();
             own.into_iter().chain(more).filter_map(|item| entry(&item, kind)).collect()
         };
@@ -85,7 +86,8 @@ impl Server {
     }
 
     async fn answer(&self, call: Call<'_>) -> Result<Value, (i64, String)> {
-        let arguments = call.request.param("arguments").and_then(|a| serde_json::from_slice(a).ok()).unwrap_or_default();
+        let arguments =
+            call.request.param("arguments").and_then(|a| serde_json::from_slice(a).ok()).unwrap_or_default();
         let material = self.material.as_ref();
         let invalid = |words: String| (code::INVALID_PARAMS, words);
         match call.method {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 
 fn all() -> Vec<Arc<dyn Upstream>> {
-    let about = About { name: "gate".into(), version: "1.2.3".into(), started: Instant::now(), servers: Arc::new(Vec::new) };
+    let about =
+        About { name: "gate".into(), version: "1.2.3".into(), started: Instant::now(), servers: Arc::new(Vec::new) };
     servers(&Config { system: true, example: true }, about)
 }
 
@@ -20,8 +21,18 @@ fn request(method: Method, params: &Value) -> Request {
 async fn call(slug: &str, method: Method, target: &str, params: Value) -> Result<Value, String> {
     let server = all().into_iter().find(|s| s.slug() == slug).unwrap();
     let request = request(method, &params);
-    let caller = Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
-    let call = Call { method, target, request: &request, replaced: &[], caller: &caller, conversation: None, trace: None, timeout: None };
+    let caller =
+        Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
+    let call = Call {
+        method,
+        target,
+        request: &request,
+        replaced: &[],
+        caller: &caller,
+        conversation: None,
+        trace: None,
+        timeout: None,
+    };
     let answer = server.call(call).await.unwrap();
     match answer.outcome {
         Outcome::Result(span, _) => Ok(serde_json::from_slice(span.of(&answer.text)).unwrap()),
@@ -31,15 +42,20 @@ async fn call(slug: &str, method: Method, target: &str, params: Value) -> Result
 
 #[tokio::test]
 async fn tools_answer_with_text_and_structure() {
-    let echo = call("example", Method::ToolsCall, "echo", json!({"arguments": {"text": "hi \"there\""}})).await.unwrap();
+    let echo =
+        call("example", Method::ToolsCall, "echo", json!({"arguments": {"text": "hi \"there\""}})).await.unwrap();
     assert_eq!(echo["structuredContent"], json!({"text": "hi \"there\""}));
     let sum = call("example", Method::ToolsCall, "add", json!({"arguments": {"a": 1, "b": 2.5}})).await.unwrap();
     assert_eq!(sum["structuredContent"], json!({"sum": 3.5}));
-    let counted = call("example", Method::ToolsCall, "count", json!({"arguments": {"n": 2, "pause_ms": 0}})).await.unwrap();
+    let counted =
+        call("example", Method::ToolsCall, "count", json!({"arguments": {"n": 2, "pause_ms": 0}})).await.unwrap();
     assert_eq!(counted["structuredContent"], json!({"counted": 2}));
     let info = call("system", Method::ToolsCall, "info", json!({})).await.unwrap();
     assert_eq!(info["structuredContent"]["version"], "1.2.3");
-    assert!(call("system", Method::ToolsCall, "servers", json!({})).await.unwrap()["structuredContent"]["servers"].is_array());
+    assert!(
+        call("system", Method::ToolsCall, "servers", json!({})).await.unwrap()["structuredContent"]["servers"]
+            .is_array()
+    );
 }
 
 #[tokio::test]
@@ -63,9 +79,12 @@ async fn prompts_resources_and_completions_are_served() {
     assert!(greeting["messages"][0]["content"]["text"].as_str().unwrap().contains("Ada"));
     let note = call("example", Method::ResourcesRead, "example://note/bob", json!({})).await.unwrap();
     assert_eq!(note["contents"][0]["text"], "A note about bob.\n");
-    let values = call("example", Method::Complete, "greet", json!({"argument": {"name": "name", "value": "a"}})).await.unwrap();
+    let values =
+        call("example", Method::Complete, "greet", json!({"argument": {"name": "name", "value": "a"}})).await.unwrap();
     assert_eq!(values["completion"]["values"], json!(["Ada", "Alan"]));
-    assert!(call("example", Method::ResourcesRead, "example://note/", json!({})).await.unwrap_err().starts_with("-32602"));
+    assert!(
+        call("example", Method::ResourcesRead, "example://note/", json!({})).await.unwrap_err().starts_with("-32602")
+    );
     assert!(call("example", Method::PromptsGet, "nobody", json!({})).await.unwrap_err().starts_with("-32602"));
     assert!(call("system", Method::ToolsCall, "nothing", json!({})).await.unwrap_err().starts_with("-32602"));
 }

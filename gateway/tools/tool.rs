@@ -55,9 +55,7 @@ impl Client {
 impl Card {
     /// The item of `tools/list`.
     pub(crate) fn item(&self) -> Value {
-        let object = |properties: &Value, required: &[&str]| {
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-        };
+        let object = |properties: &Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let outputs: Vec<&str> = self.output.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         json!({
             "name": self.name,
@@ -100,7 +98,12 @@ pub(crate) fn number(arguments: &Map<String, Value>, name: &str) -> Result<f64, 
 }
 
 /// A whole number in a range; `default` when it is absent.
-pub(crate) fn whole(arguments: &Map<String, Value>, name: &str, range: (u64, u64), default: u64) -> Result<u64, Mistake> {
+pub(crate) fn whole(
+    arguments: &Map<String, Value>,
+    name: &str,
+    range: (u64, u64),
+    default: u64,
+) -> Result<u64, Mistake> {
     let (least, most) = range;
     match arguments.get(name) {
         None => Ok(default),

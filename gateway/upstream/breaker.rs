@@ -14,8 +14,12 @@ pub(crate) struct Breaker {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Closed { failures: u32 },
-    Open { until: Instant },
+    Closed {
+        failures: u32,
+    },
+    Open {
+        until: Instant,
+    },
     /// One call is trying.
     Trying,
 }

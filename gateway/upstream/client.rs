@@ -165,7 +165,7 @@ impl Shared {
         let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
     }
 
-    pub(crate) fn fail(&self, state: State, trouble: Trouble) {
+    pub(crate) fn fail(&self, state: State, trouble: &Trouble) {
         tracing::warn!(server = %self.slug, state = state.as_str(), stderr = ?trouble.stderr, "{trouble}");
         self.set_status(|status| {
             status.state = state;
@@ -237,7 +237,8 @@ impl Shared {
             return Ok(permit);
         }
         let full = || {
-            let words = format!("{} calls run and {} wait already", self.config.limits.concurrency, self.config.limits.queue);
+            let words =
+                format!("{} calls run and {} wait already", self.config.limits.concurrency, self.config.limits.queue);
             Failure::new(Kind::Overloaded, words).retry_after(Duration::from_secs(1))
         };
         let _waiting = Waiting::enter(&self.queued, self.config.limits.queue).ok_or_else(full)?;
@@ -298,14 +299,20 @@ impl Shared {
         self.send(&connection, call, conversation).await
     }
 
-    async fn send(&self, connection: &Connection, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
+    async fn send(
+        &self,
+        connection: &Connection,
+        call: &Call<'_>,
+        conversation: patience::Talk,
+    ) -> Result<Answer, Failure> {
         let modern = connection.era() == Era::Modern;
         if let Some(level) = call.caller.log_level.filter(|_| !modern) {
             connection.ensure_level(level).await;
         }
         let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
         let headers = self.param_headers(connection, call);
-        let params = headers.as_ref().map(|h| h.values(call.request.param("arguments").unwrap_or(b"{}"))).unwrap_or_default();
+        let params =
+            headers.as_ref().map(|h| h.values(call.request.param("arguments").unwrap_or(b"{}"))).unwrap_or_default();
         let ask = Ask {
             id: None,
             method: call.method,
@@ -343,7 +350,10 @@ fn is_header_mismatch(answer: &Answer) -> bool {
 
 fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
     if is_header_mismatch(&answer) {
-        return Err(Failure::new(Kind::Garbage, "the server does not accept the headers that its own tool definition asks for"));
+        return Err(Failure::new(
+            Kind::Garbage,
+            "the server does not accept the headers that its own tool definition asks for",
+        ));
     }
     Ok(answer)
 }
@@ -360,7 +370,11 @@ fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
                 Some(b"\"input_required\"") => AnswerKind::InputRequired,
                 Some(b"\"task\"") => AnswerKind::Task,
                 Some(_) => {
-                    return Err(Failure::new(Kind::Garbage, "the server answered with a kind of result that was not agreed on").after_send());
+                    return Err(Failure::new(
+                        Kind::Garbage,
+                        "the server answered with a kind of result that was not agreed on",
+                    )
+                    .after_send());
                 }
             }
         }
@@ -371,8 +385,10 @@ fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
 fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
-        let parsed = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
-        let mut value = http::HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        let parsed =
+            http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
+        let mut value =
+            http::HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
         value.set_sensitive(true);
         map.insert(parsed, value);
     }
@@ -408,7 +424,9 @@ impl Verdict<'_> {
                     tracing::warn!(server = slug, %failure, "the breaker opens");
                 }
             }
-            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => breaker.abandon(Instant::now()),
+            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => {
+                breaker.abandon(Instant::now())
+            }
             _ => breaker.success(),
         }
     }

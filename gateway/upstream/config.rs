@@ -29,22 +29,11 @@ pub struct Config {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A child process; `env` is all it gets besides `PATH`, `HOME`, `LANG`, `TMPDIR` and the like.
-    Stdio {
-        command: String,
-        args: Vec<String>,
-        env: BTreeMap<String, String>,
-        cwd: Option<PathBuf>,
-    },
+    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, String>, cwd: Option<PathBuf> },
     /// Streamable HTTP, with fallback to HTTP+SSE when the server only has that.
-    Http {
-        url: url::Url,
-        headers: BTreeMap<String, String>,
-    },
+    Http { url: url::Url, headers: BTreeMap<String, String> },
     /// HTTP+SSE (2024-11-05).
-    Sse {
-        url: url::Url,
-        headers: BTreeMap<String, String>,
-    },
+    Sse { url: url::Url, headers: BTreeMap<String, String> },
 }
 
 /// Which protocol era to speak.
@@ -104,16 +93,12 @@ impl std::fmt::Debug for Transport {
                 .field("env", &env.keys())
                 .field("cwd", cwd)
                 .finish_non_exhaustive(),
-            Self::Http { url, headers } => f
-                .debug_struct("Http")
-                .field("url", &url.host_str())
-                .field("headers", &headers.keys())
-                .finish(),
-            Self::Sse { url, headers } => f
-                .debug_struct("Sse")
-                .field("url", &url.host_str())
-                .field("headers", &headers.keys())
-                .finish(),
+            Self::Http { url, headers } => {
+                f.debug_struct("Http").field("url", &url.host_str()).field("headers", &headers.keys()).finish()
+            }
+            Self::Sse { url, headers } => {
+                f.debug_struct("Sse").field("url", &url.host_str()).field("headers", &headers.keys()).finish()
+            }
         }
     }
 }

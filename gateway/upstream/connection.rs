@@ -134,7 +134,8 @@ impl Connection {
 
     /// Whether it is known to be over.
     pub(crate) fn is_open(&self) -> bool {
-        !self.over.is_set() && matches!(&self.link, Link::Http(_)) || matches!(&self.link, Link::Duplex(d) if d.is_open())
+        !self.over.is_set() && matches!(&self.link, Link::Http(_))
+            || matches!(&self.link, Link::Duplex(d) if d.is_open())
     }
 
     pub(crate) fn over(&self) -> &Over {

@@ -87,14 +87,20 @@ pub(crate) async fn open(
             Probe::Modern(revision, found) => return Ok(modern_peer(revision, *found, transport)),
             Probe::Legacy if choice == EraChoice::Auto => {}
             Probe::Legacy => {
-                return Err(Refused::new(Stage::Handshake, "the server speaks legacy revisions only; set `era: auto` or `era: legacy`"));
+                return Err(Refused::new(
+                    Stage::Handshake,
+                    "the server speaks legacy revisions only; set `era: auto` or `era: legacy`",
+                ));
             }
             Probe::Gone if choice == EraChoice::Auto => {
-                let mut refused = Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions");
+                let mut refused =
+                    Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions");
                 refused.retry_legacy = true;
                 return Err(refused);
             }
-            Probe::Gone => return Err(Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions")),
+            Probe::Gone => {
+                return Err(Refused::new(Stage::Handshake, "the server ended when it was asked for its revisions"));
+            }
             Probe::Nothing(failure) => return Err(Refused::of(&failure)),
             Probe::Again(words) | Probe::Incompatible(words) => return Err(Refused::new(Stage::Handshake, words)),
         }
@@ -104,7 +110,8 @@ pub(crate) async fn open(
         Err(refused) => refused,
     };
     // A slow server may answer the probe only now, and be modern for good from then on.
-    if refused.modern && choice == EraChoice::Auto
+    if refused.modern
+        && choice == EraChoice::Auto
         && let Probe::Modern(revision, found) = probe(link, intro, 2).await
     {
         return Ok(modern_peer(revision, *found, transport));
@@ -152,11 +159,17 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
         }
         Link::Http(link) => {
             let mut headers = HeaderMap::new();
-            headers.insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
-            headers.insert(HeaderName::from_static(modern::METHOD_HEADER), HeaderValue::from_static(Method::Discover.as_str()));
+            headers
+                .insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
+            headers.insert(
+                HeaderName::from_static(modern::METHOD_HEADER),
+                HeaderValue::from_static(Method::Discover.as_str()),
+            );
             let post = Post { id: Some(id), text, headers, conversation: None };
             match tokio::time::timeout(PROBE, link.post(post)).await {
-                Err(_) => Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send()),
+                Err(_) => {
+                    Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send())
+                }
                 // Not an answer to what was asked: a server of another era may say anything.
                 Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Legacy,
                 Ok(Err(failure)) => Probe::Nothing(failure),
@@ -190,7 +203,9 @@ fn judge_discovery(result: &[u8]) -> Probe {
     match modern::common(&found.versions) {
         Common::Modern(revision) => Probe::Modern(revision, Box::new(found)),
         Common::Legacy => Probe::Legacy,
-        Common::None => Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&found.versions))),
+        Common::None => {
+            Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&found.versions)))
+        }
     }
 }
 
@@ -201,12 +216,14 @@ fn judge_error(error: i64, data: Option<&[u8]>) -> Probe {
             match modern::common(&versions) {
                 Common::Modern(_) => Probe::Again("the server contradicts itself about its revisions".into()),
                 Common::Legacy => Probe::Legacy,
-                Common::None => Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&versions))),
+                Common::None => {
+                    Probe::Incompatible(format!("the server speaks none of our revisions, only {}", shown(&versions)))
+                }
             }
         }
-        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => {
-            Probe::Incompatible(format!("the server refused server/discover with {error}, which only a modern server says"))
-        }
+        code::HEADER_MISMATCH | code::MISSING_CAPABILITY => Probe::Incompatible(format!(
+            "the server refused server/discover with {error}, which only a modern server says"
+        )),
         _ => Probe::Legacy,
     }
 }
@@ -268,7 +285,8 @@ async fn confirm(link: &Link) {
 
 fn refused_status(posted: &Posted) -> Refused {
     let mut refused = Refused::of(&status_failure(posted, false));
-    refused.maybe_sse = matches!(posted.status.as_u16(), 400..500) && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
+    refused.maybe_sse =
+        matches!(posted.status.as_u16(), 400..500) && !matches!(posted.status.as_u16(), 401 | 403 | 407 | 408 | 429);
     refused
 }
 

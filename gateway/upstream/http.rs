@@ -96,7 +96,7 @@ impl HttpLink {
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
         let request = self.request(Verb::POST, post.headers, post.text);
-        let response = self.origin.send(request).await.map_err(send_failure)?;
+        let response = self.origin.send(request).await.map_err(|error| send_failure(&error))?;
         let (head, body) = response.into_parts();
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
@@ -105,7 +105,7 @@ impl HttpLink {
                 None => None,
             }
         } else {
-            let text = body.collect_limited(self.limits.response_bytes).await.map_err(body_failure)?;
+            let text = body.collect_limited(self.limits.response_bytes).await.map_err(|error| body_failure(&error))?;
             self.read_response(text, post.id, head.status)?
         };
         Ok(Posted { status: head.status, headers: head.headers, response })
@@ -118,9 +118,12 @@ impl HttpLink {
         }
         let id = id.unwrap_or_default();
         match jsonrpc::parse(text, self.limits.depth, From::Server) {
-            Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => Ok(Some(response)),
+            Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => {
+                Ok(Some(response))
+            }
             Ok(_) if status.is_success() => {
-                Err(Failure::new(Kind::Garbage, "the server answered another request than the one it was sent").after_send())
+                Err(Failure::new(Kind::Garbage, "the server answered another request than the one it was sent")
+                    .after_send())
             }
             Err(_) if status.is_success() => {
                 Err(Failure::new(Kind::Garbage, "the server's answer is not a JSON-RPC message").after_send())
@@ -158,7 +161,8 @@ impl HttpLink {
                         conversation.waiting();
                     }
                     tokio::time::sleep(reading.retry).await;
-                    let body = self.open(Some(&last)).await?.ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
+                    let body =
+                        self.open(Some(&last)).await?.ok_or_else(|| Failure::new(Kind::Lost, words).after_send())?;
                     reading.resume(body);
                 }
             }
@@ -177,7 +181,9 @@ impl HttpLink {
             return Ok(None);
         }
         let Ok(message) = jsonrpc::parse(event.data, self.limits.depth, From::Server) else {
-            return Err(Failure::new(Kind::Garbage, "the server sent an event that is not a JSON-RPC message").after_send());
+            return Err(
+                Failure::new(Kind::Garbage, "the server sent an event that is not a JSON-RPC message").after_send()
+            );
         };
         match message {
             Message::Response(response) if id.is_some() && response.number() == id => return Ok(Some(response)),
@@ -213,7 +219,7 @@ impl HttpLink {
         }
         let mut request = self.request(Verb::GET, extra, Bytes::new());
         request.headers_mut().remove(CONTENT_TYPE);
-        let response = self.origin.send(request).await.map_err(send_failure)?;
+        let response = self.origin.send(request).await.map_err(|error| send_failure(&error))?;
         let streams = response.status() == StatusCode::OK && is_event_stream(response.headers());
         if response.status() == StatusCode::NOT_FOUND && self.has_session() {
             return Err(Failure::new(Kind::SessionLost, "the server has forgotten the session"));
@@ -271,7 +277,13 @@ struct Reading {
 
 impl Reading {
     fn new(body: Body, max: usize) -> Self {
-        Self { body: Some(body), decoder: sse::Decoder::new(max), max, last_id: None, retry: Duration::from_millis(200) }
+        Self {
+            body: Some(body),
+            decoder: sse::Decoder::new(max),
+            max,
+            last_id: None,
+            retry: Duration::from_millis(200),
+        }
     }
 
     fn resume(&mut self, body: Body) {
@@ -305,7 +317,7 @@ impl Reading {
                         self.decoder.push(data);
                     }
                 }
-                Some(Err(error)) => return Err(body_failure(error)),
+                Some(Err(error)) => return Err(body_failure(&error)),
                 None => self.body = None,
             }
         }
@@ -335,13 +347,13 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(Duration::from_secs(3600)))
 }
 
-fn send_failure(error: SendError) -> Failure {
+fn send_failure(error: &SendError) -> Failure {
     let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
     let failure = Failure::new(kind, error.to_string());
     if error.sent { failure.after_send() } else { failure }
 }
 
-fn body_failure(error: BodyError) -> Failure {
+fn body_failure(error: &BodyError) -> Failure {
     let words = error.to_string();
     match error {
         BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),
@@ -364,4 +376,3 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
         _ => Failure::new(Kind::Garbage, words).after_send(),
     }
 }
-

@@ -22,8 +22,8 @@ mod status;
 mod supervise;
 
 pub use call::{Answer, AnswerKind, BoxFuture, Call, Caller, ClientSession, Conversation, LogLevel, Unasked};
-pub use client::{Client, Surroundings};
 pub use catalog::{Catalog, Item, Kind as ListKind};
+pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
 pub use status::{Peer, Stage, State, Status, Trouble};

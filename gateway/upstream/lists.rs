@@ -77,7 +77,11 @@ async fn pages(
     let mut cursor: Option<Bytes> = None;
     for page in 0.. {
         if page >= limits.list_pages {
-            catalog.omitted.push(format!("{}: more than {} pages (limits.list_pages)", kind.member(), limits.list_pages));
+            catalog.omitted.push(format!(
+                "{}: more than {} pages (limits.list_pages)",
+                kind.member(),
+                limits.list_pages
+            ));
             break;
         }
         let params = [("cursor", cursor.as_ref().map(|c| c.to_vec()))];
@@ -92,7 +96,11 @@ async fn pages(
         };
         let lockgate_protocol::jsonrpc::Outcome::Result(_, members) = &response.outcome else { break };
         let member = |name: &str| scan::find(members, &response.text, name);
-        note_cache(catalog, member("ttlMs").map(|s| s.of(&response.text)), member("cacheScope").map(|s| s.of(&response.text)));
+        note_cache(
+            catalog,
+            member("ttlMs").map(|s| s.of(&response.text)),
+            member("cacheScope").map(|s| s.of(&response.text)),
+        );
         let array = member(kind.member())
             .ok_or_else(|| broken(format!("the result of {} has no `{}`", method(kind).as_str(), kind.member())))?;
         let full = take(&response.text, array, kind, limits, connection, &mut items, &mut keys, catalog)?;
@@ -141,7 +149,11 @@ fn take(
     }
     for item in raw {
         if items.len() >= limits.list_items {
-            catalog.omitted.push(format!("{}: more than {} items (limits.list_items)", kind.member(), limits.list_items));
+            catalog.omitted.push(format!(
+                "{}: more than {} items (limits.list_items)",
+                kind.member(),
+                limits.list_items
+            ));
             return Ok(true);
         }
         let key: Arc<str> = item.key.into();

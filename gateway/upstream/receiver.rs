@@ -73,7 +73,11 @@ impl Inbox for Receiver {
             Method::ResourceUpdated => {
                 if let Some(uri) = note.param_str("uri") {
                     let params = Bytes::copy_from_slice(&params_text(&note));
-                    let _ = self.events.send(Event::Updated { slug: Arc::clone(&self.slug), uri: uri.into_owned(), params });
+                    let _ = self.events.send(Event::Updated {
+                        slug: Arc::clone(&self.slug),
+                        uri: uri.into_owned(),
+                        params,
+                    });
                 }
             }
             Method::Message => match (running, self.session.as_ref().and_then(Weak::upgrade)) {
@@ -125,7 +129,8 @@ impl Receiver {
         let id = note.meta(meta::SUBSCRIPTION_ID).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok());
         let waiting = id.and_then(|id: u64| self.acknowledgements.lock().remove(&id));
         if let Some(waiting) = waiting {
-            let filter: Value = note.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).unwrap_or_default();
+            let filter: Value =
+                note.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).unwrap_or_default();
             let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
             let _ = waiting.send(uris.into_iter().flatten().filter_map(|u| u.as_str().map(Into::into)).collect());
         }

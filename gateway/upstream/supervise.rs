@@ -44,7 +44,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     loop {
         let began = tokio::time::Instant::now();
         tokio::select! {
-            refused = cycle(&shared) => report(&shared, refused),
+            refused = cycle(&shared) => report(&shared, &refused),
             () = shared.closing.cancelled() => break,
         }
         shared.live.store(None);
@@ -72,14 +72,14 @@ fn pause(failures: u32) -> Duration {
     base + base.mul_f64(f64::from(random[0]) / 1024.0)
 }
 
-fn report(shared: &Shared, refused: Refused) {
+fn report(shared: &Shared, refused: &Refused) {
     if refused.retry_legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
     } else {
         shared.known_legacy.store(false, Ordering::Relaxed);
     }
     let state = if refused.needs_auth { State::NeedsAuth } else { State::Failed };
-    shared.fail(state, refused.trouble);
+    shared.fail(state, &refused.trouble);
 }
 
 /// One life of a connection, from start to loss.
@@ -89,7 +89,8 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         Ok(Ok(up)) => up,
         Ok(Err(refused)) => return refused,
         Err(_) => {
-            let words = format!("the server was not ready within {} s (start_timeout)", shared.config.start_timeout.as_secs());
+            let words =
+                format!("the server was not ready within {} s (start_timeout)", shared.config.start_timeout.as_secs());
             return Refused::new(Stage::Start, words);
         }
     };
@@ -134,7 +135,11 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
         other => other,
     }?;
     let catalog = lists::read(&connection, &shared.config.limits, CARRIED).await.map_err(|failure| Refused {
-        trouble: Trouble { stage: Stage::Discovery, words: failure.words.to_string(), stderr: connection.stderr_tail() },
+        trouble: Trouble {
+            stage: Stage::Discovery,
+            words: failure.words.to_string(),
+            stderr: connection.stderr_tail(),
+        },
         ..Refused::new(Stage::Discovery, "")
     })?;
     Ok((Arc::new(connection), catalog, over))
@@ -191,15 +196,16 @@ pub(crate) async fn open(
 }
 
 /// What carries the bytes to the server: a process, an HTTP origin or an event stream.
-async fn carry(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
+async fn carry(
+    shared: &Shared,
+    inbox: &Arc<dyn Inbox>,
+) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
     match &shared.config.transport {
         Transport::Stdio { command, args, env, cwd } => {
-            let (child, stdin, stdout) =
-                process::spawn(&shared.slug, command, args, env, cwd.as_deref()).map_err(|trouble| Refused {
-                    trouble,
-                    ..Refused::new(Stage::Start, "")
-                })?;
-            let duplex = Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
+            let (child, stdin, stdout) = process::spawn(&shared.slug, command, args, env, cwd.as_deref())
+                .map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
+            let duplex =
+                Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
             Ok((Link::Duplex(duplex), "stdio", Some(child)))
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {

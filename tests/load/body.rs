@@ -33,15 +33,8 @@ impl Body for Pieces {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let full = self
-            .get_mut()
-            .parts
-            .iter_mut()
-            .find(|part| !part.is_empty());
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let full = self.get_mut().parts.iter_mut().find(|part| !part.is_empty());
         Poll::Ready(full.map(|part| Ok(Frame::data(std::mem::take(part)))))
     }
 

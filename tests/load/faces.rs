@@ -11,30 +11,15 @@ pub const MERGED: Face = gateway_face("gateway /mcp", "/mcp", "echo__echo");
 /// One server's own endpoint; tools keep their names.
 const SINGLE: Face = gateway_face("gateway /servers", "/servers/echo/mcp", "echo");
 
-const NOWHERE: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 const fn gateway_face(name: &'static str, path: &'static str, tool: &'static str) -> Face {
-    Face {
-        name,
-        address: NOWHERE,
-        path,
-        tool,
-    }
+    Face { name, address: NOWHERE, path, tool }
 }
 
 /// The faces of what runs, cheapest first.
-pub fn faces(
-    echo: SocketAddr,
-    nginx: Option<SocketAddr>,
-    gateway: Option<SocketAddr>,
-) -> Vec<Face> {
-    let plain = |name, address| Face {
-        name,
-        address,
-        path: "/mcp",
-        tool: "echo",
-    };
+pub fn faces(echo: SocketAddr, nginx: Option<SocketAddr>, gateway: Option<SocketAddr>) -> Vec<Face> {
+    let plain = |name, address| Face { name, address, path: "/mcp", tool: "echo" };
     let mut all = vec![plain(DIRECT, echo)];
     all.extend(nginx.map(|address| plain(NGINX, address)));
     if let Some(address) = gateway {

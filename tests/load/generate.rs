@@ -49,12 +49,7 @@ struct Lane {
 }
 
 impl Fleet {
-    pub async fn connect(
-        face: &Face,
-        era: Era,
-        connections: usize,
-        text: &Bytes,
-    ) -> anyhow::Result<Self> {
+    pub async fn connect(face: &Face, era: Era, connections: usize, text: &Bytes) -> anyhow::Result<Self> {
         let mut lanes = Vec::with_capacity(connections);
         for _ in 0..connections {
             let mut peer = Peer::connect(face.address).await?;
@@ -63,27 +58,16 @@ impl Fleet {
                 Era::Modern => None,
             };
             let template = Template::call(face, era, session.as_ref(), text)?;
-            lanes.push(Lane {
-                peer,
-                session,
-                template,
-            });
+            lanes.push(Lane { peer, session, template });
         }
-        Ok(Self {
-            face: face.clone(),
-            text: text.clone(),
-            lanes,
-        })
+        Ok(Self { face: face.clone(), text: text.clone(), lanes })
     }
 
     /// Calls on every connection until the limit.
     pub async fn drive(&mut self, limit: Limit) -> anyhow::Result<Window> {
         let began = Instant::now();
         let deadline = began + limit.time;
-        let quota = limit
-            .calls
-            .div_ceil(self.lanes.len().max(1) as u64)
-            .min(KEPT);
+        let quota = limit.calls.div_ceil(self.lanes.len().max(1) as u64).min(KEPT);
         let mut running = JoinSet::new();
         for lane in self.lanes.drain(..) {
             running.spawn(lane.loop_until(deadline, quota, self.text.clone()));
@@ -99,9 +83,7 @@ impl Fleet {
             }
             anyhow::Ok(())
         };
-        tokio::time::timeout(limit.time + GRACE, all)
-            .await
-            .context("calls hang")??;
+        tokio::time::timeout(limit.time + GRACE, all).await.context("calls hang")??;
         window.elapsed = began.elapsed();
         window.nanos.sort_unstable();
         Ok(window)
@@ -129,9 +111,7 @@ impl Lane {
             let answer = self.peer.send(request).await;
             now = Instant::now();
             match answer.and_then(|answer| expect_echo(&answer, id, &text)) {
-                Ok(()) => window
-                    .nanos
-                    .push(u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX)),
+                Ok(()) => window.nanos.push(u64::try_from((now - began).as_nanos()).unwrap_or(u64::MAX)),
                 Err(error) => {
                     window.wrong += 1;
                     window.fault.get_or_insert_with(|| format!("{error:#}"));
@@ -145,10 +125,7 @@ impl Lane {
 /// The value at a share (0 … 1) of ascending values, nearest rank; 0 when there are none.
 pub fn quantile(ascending: &[u64], share: f64) -> u64 {
     let rank = (ascending.len() as f64 * share).ceil() as usize;
-    ascending
-        .get(rank.saturating_sub(1))
-        .copied()
-        .unwrap_or_default()
+    ascending.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

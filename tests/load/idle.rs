@@ -18,28 +18,15 @@ pub struct Idle {
     pub rss_kib: f64,
 }
 
-pub async fn idle(
-    gateway: &Gateway,
-    path: &'static str,
-    sessions: usize,
-    folder: &Path,
-) -> anyhow::Result<Idle> {
+pub async fn idle(gateway: &Gateway, path: &'static str, sessions: usize, folder: &Path) -> anyhow::Result<Idle> {
     let server = gateway.start("gateway-idle", folder).await?;
-    let face = Face {
-        name: "idle",
-        address: server.address,
-        path,
-        tool: "",
-    };
+    let face = Face { name: "idle", address: server.address, path, tool: "" };
     open(&face, WARM).await?;
     let before = settle(&server.process).await?;
     open(&face, sessions).await?;
     let after = settle(&server.process).await?;
     let each = |after: u64, before: u64| (after as f64 - before as f64) / sessions as f64;
-    Ok(Idle {
-        pss_kib: each(after.pss, before.pss),
-        rss_kib: each(after.rss, before.rss),
-    })
+    Ok(Idle { pss_kib: each(after.pss, before.pss), rss_kib: each(after.rss, before.rss) })
 }
 
 /// Opens sessions on a few connections and closes the connections, not the sessions.

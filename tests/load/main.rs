@@ -39,20 +39,14 @@ enum Command {
 fn main() -> ExitCode {
     bench(Command::parse()).unwrap_or_else(|error| {
         // Nothing is left to do if even the words cannot be written.
-        drop(writeln!(
-            std::io::stderr().lock(),
-            "lockgate-load: {error:#}"
-        ));
+        drop(writeln!(std::io::stderr().lock(), "lockgate-load: {error:#}"));
         ExitCode::FAILURE
     })
 }
 
 fn bench(command: Command) -> anyhow::Result<ExitCode> {
     // One thread: the generator and the echo server must each leave a core to what is measured.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
         // Dropping the work on a signal stops the processes that it started.

@@ -47,12 +47,7 @@ impl BodySize {
             Self::Small => 100,
             Self::Large => 64 << 10,
         };
-        b"the quick brown fox jumps over the lazy dog "
-            .iter()
-            .copied()
-            .cycle()
-            .take(length)
-            .collect()
+        b"the quick brown fox jumps over the lazy dog ".iter().copied().cycle().take(length).collect()
     }
 }
 
@@ -61,11 +56,7 @@ pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     for body in BodySize::BOTH {
         for connections in [1, 32] {
-            all.extend(Era::BOTH.map(|era| Scenario {
-                era,
-                connections,
-                body,
-            }));
+            all.extend(Era::BOTH.map(|era| Scenario { era, connections, body }));
         }
     }
     all
@@ -119,11 +110,7 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
     }
     for round in 0..plan.rounds {
         for (number, scenario) in scenarios().into_iter().enumerate() {
-            let Scenario {
-                era,
-                connections,
-                body,
-            } = scenario;
+            let Scenario { era, connections, body } = scenario;
             progress(&format!(
                 "round {} of {}: {}, {connections} connections, {} body",
                 round + 1,
@@ -134,10 +121,8 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
             for turn in 0..targets.len() {
                 // Another target goes first each round, so that none always follows the same one.
                 let which = (turn + round) % targets.len();
-                let (Some(target), Some(cell)) = (
-                    targets.get(which),
-                    cells.get_mut(number * targets.len() + which),
-                ) else {
+                let (Some(target), Some(cell)) = (targets.get(which), cells.get_mut(number * targets.len() + which))
+                else {
                     continue;
                 };
                 match window(target, scenario, plan, cell).await {
@@ -154,41 +139,18 @@ pub async fn measure(targets: &[Target<'_>], plan: Plan, progress: impl Fn(&str)
     cells
 }
 
-async fn window(
-    target: &Target<'_>,
-    scenario: Scenario,
-    plan: Plan,
-    cell: &mut Cell,
-) -> anyhow::Result<Sample> {
-    let mut fleet = Fleet::connect(
-        &target.face,
-        scenario.era,
-        scenario.connections,
-        &scenario.body.text(),
-    )
-    .await?;
-    let warm = Limit {
-        time: plan.window,
-        calls: WARM * scenario.connections as u64,
-    };
+async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut Cell) -> anyhow::Result<Sample> {
+    let mut fleet = Fleet::connect(&target.face, scenario.era, scenario.connections, &scenario.body.text()).await?;
+    let warm = Limit { time: plan.window, calls: WARM * scenario.connections as u64 };
     let warmed = fleet.drive(warm).await?;
     let before = target.process.cpu()?;
-    let result = fleet
-        .drive(Limit {
-            time: plan.window,
-            calls: plan.calls,
-        })
-        .await?;
+    let result = fleet.drive(Limit { time: plan.window, calls: plan.calls }).await?;
     let nanos = target.process.cpu()?.since(&before);
     cell.wrong += warmed.wrong + result.wrong;
     cell.fault = cell.fault.take().or(warmed.fault).or(result.fault);
     fleet.close().await?;
     let calls = result.nanos.len() as u64;
-    anyhow::ensure!(
-        calls > 0,
-        "no call succeeded: {}",
-        cell.fault.as_deref().unwrap_or("no reason")
-    );
+    anyhow::ensure!(calls > 0, "no call succeeded: {}", cell.fault.as_deref().unwrap_or("no reason"));
     let micros = |nanos: u64| nanos as f64 / 1e3;
     Ok(Sample {
         cpu_us: micros(nanos) / calls as f64,
@@ -200,18 +162,9 @@ async fn window(
 }
 
 /// The median over rounds of one cell's figure compared with another's of the same round.
-pub fn compare(
-    of: &Cell,
-    with: &Cell,
-    figure: impl Fn(&Sample) -> f64,
-    how: impl Fn(f64, f64) -> f64,
-) -> Option<f64> {
+pub fn compare(of: &Cell, with: &Cell, figure: impl Fn(&Sample) -> f64, how: impl Fn(f64, f64) -> f64) -> Option<f64> {
     let pairs = of.rounds.iter().zip(&with.rounds);
-    median(
-        pairs
-            .filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?))))
-            .collect(),
-    )
+    median(pairs.filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?)))).collect())
 }
 
 pub fn median(mut values: Vec<f64>) -> Option<f64> {

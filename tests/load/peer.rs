@@ -27,20 +27,13 @@ pub struct Peer {
 
 impl Peer {
     pub async fn connect(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address)
-            .await
-            .with_context(|| format!("connect to {address}"))?;
+        let stream = TcpStream::connect(address).await.with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true).context("set no delay")?;
-        let (sender, connection) = handshake(TokioIo::new(stream))
-            .await
-            .context("begin HTTP")?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.context("begin HTTP")?;
         // The driver ends with the sender; its error reaches the request that met it.
         tokio::spawn(async move { drop(connection.await) });
         // Nine digits from the first to the last id, so that every body has the same length.
-        Ok(Self {
-            sender,
-            last: 100_000_000,
-        })
+        Ok(Self { sender, last: 100_000_000 })
     }
 
     /// An id that this connection has not used.
@@ -50,34 +43,16 @@ impl Peer {
     }
 
     pub async fn send(&mut self, request: Request<Pieces>) -> anyhow::Result<Answer> {
-        self.sender
-            .ready()
-            .await
-            .context("the connection is closed")?;
-        let (head, body) = self
-            .sender
-            .send_request(request)
-            .await
-            .context("send a request")?
-            .into_parts();
-        Ok(Answer {
-            status: head.status,
-            headers: head.headers,
-            body: whole(body).await?,
-        })
+        self.sender.ready().await.context("the connection is closed")?;
+        let (head, body) = self.sender.send_request(request).await.context("send a request")?.into_parts();
+        Ok(Answer { status: head.status, headers: head.headers, body: whole(body).await? })
     }
 
     /// Runs `initialize` and `notifications/initialized`; the session's id.
     pub async fn open_session(&mut self, face: &Face) -> anyhow::Result<HeaderValue> {
         let session = self.initialize(&Template::initialize(face)?).await?;
-        let answer = self
-            .send(Template::initialized(face, &session)?.request(0))
-            .await?;
-        ensure!(
-            answer.status == StatusCode::ACCEPTED,
-            "notifications/initialized got {}",
-            answer.status
-        );
+        let answer = self.send(Template::initialized(face, &session)?.request(0)).await?;
+        ensure!(answer.status == StatusCode::ACCEPTED, "notifications/initialized got {}", answer.status);
         Ok(session)
     }
 
@@ -85,22 +60,12 @@ impl Peer {
         let id = self.fresh_id();
         let answer = self.send(template.request(id)).await?;
         expect_result(&answer, id).context("initialize")?;
-        answer
-            .headers
-            .get(SESSION)
-            .cloned()
-            .context("initialize gave no session id")
+        answer.headers.get(SESSION).cloned().context("initialize gave no session id")
     }
 
     pub async fn end_session(&mut self, face: &Face, session: &HeaderValue) -> anyhow::Result<()> {
-        let answer = self
-            .send(Template::delete(face, session)?.request(0))
-            .await?;
-        ensure!(
-            answer.status.is_success(),
-            "ending a session got {}",
-            answer.status
-        );
+        let answer = self.send(Template::delete(face, session)?.request(0)).await?;
+        ensure!(answer.status.is_success(), "ending a session got {}", answer.status);
         Ok(())
     }
 }

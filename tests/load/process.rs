@@ -36,21 +36,14 @@ impl Running {
             .stderr(again)
             .spawn()
             .with_context(|| format!("start {name} ({})", command.get_program().display()))?;
-        Ok(Self {
-            name,
-            child,
-            output,
-        })
+        Ok(Self { name, child, output })
     }
 
     /// The last lines that the process wrote.
     pub fn said(&self) -> String {
         let text = fs::read_to_string(&self.output).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        lines
-            .get(lines.len().saturating_sub(8)..)
-            .unwrap_or_default()
-            .join("\n")
+        lines.get(lines.len().saturating_sub(8)..).unwrap_or_default().join("\n")
     }
 
     /// Refuses a process that has ended.
@@ -73,10 +66,7 @@ impl Running {
     /// Resident memory of the process itself.
     pub fn memory(&self) -> anyhow::Result<Memory> {
         let proc = PathBuf::from(format!("/proc/{}", self.child.id()));
-        Ok(Memory {
-            rss: kib(&proc.join("status"), "VmRSS:")?,
-            pss: kib(&proc.join("smaps_rollup"), "Pss:")?,
-        })
+        Ok(Memory { rss: kib(&proc.join("status"), "VmRSS:")?, pss: kib(&proc.join("smaps_rollup"), "Pss:")? })
     }
 
     /// Asks the process to end and waits; one that does not end in time is killed.
@@ -84,10 +74,7 @@ impl Running {
         if let Some(status) = self.child.try_wait().context("look at a process")? {
             return Ok(status);
         }
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(Pid::from_raw)
-            .context("a pid out of range")?;
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a pid out of range")?;
         kill_process(pid, Signal::TERM).context("send SIGTERM")?;
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
@@ -133,16 +120,10 @@ impl Cpu {
         // A process or thread may end between the listing and the reading; it then adds nothing.
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields = fields(&stat);
-        let tick = |at: usize| {
-            fields
-                .get(at)
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0_u64)
-        };
+        let tick = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0_u64);
         self.ticks += tick(11) + tick(12);
         for thread in numbered(Path::new(&format!("/proc/{pid}/task"))) {
-            let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"))
-                .unwrap_or_default();
+            let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).unwrap_or_default();
             if let Some(nanos) = text.split(' ').next().and_then(|first| first.parse().ok()) {
                 self.threads.insert(thread, nanos);
             }
@@ -152,12 +133,7 @@ impl Cpu {
     /// Nanoseconds of CPU time since an earlier moment; by ticks where a thread has ended in between.
     pub fn since(&self, earlier: &Self) -> u64 {
         let by_ticks = self.ticks.saturating_sub(earlier.ticks) * TICK;
-        if self.threads.is_empty()
-            || earlier
-                .threads
-                .keys()
-                .any(|thread| !self.threads.contains_key(thread))
-        {
+        if self.threads.is_empty() || earlier.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
             return by_ticks;
         }
         let now: u64 = self.threads.values().sum();
@@ -181,28 +157,19 @@ fn tree(root: u32) -> anyhow::Result<Vec<u32>> {
     let mut at = 0;
     while let Some(parent) = found.get(at).copied() {
         at += 1;
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, of)| *of == parent)
-                .map(|(pid, _)| *pid),
-        );
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
     }
     Ok(found)
 }
 
 /// The fields of a stat line after the command's name, which may itself hold spaces: state, parent, …
 fn fields(stat: &str) -> Vec<&str> {
-    stat.rsplit_once(')')
-        .map(|(_, rest)| rest.split_whitespace().collect())
-        .unwrap_or_default()
+    stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default()
 }
 
 fn numbered(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn kib(file: &Path, key: &str) -> anyhow::Result<u64> {

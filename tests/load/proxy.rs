@@ -33,24 +33,11 @@ pub fn echo_command(tools: usize, eras: Eras, address: SocketAddr) -> anyhow::Re
         Eras::Modern => "modern",
         Eras::Legacy => "legacy",
     };
-    command.args([
-        "echo",
-        "--listen",
-        &address.to_string(),
-        "--tools",
-        &tools.to_string(),
-        "--era",
-        era,
-    ]);
+    command.args(["echo", "--listen", &address.to_string(), "--tools", &tools.to_string(), "--era", era]);
     Ok(command)
 }
 
-pub async fn start_echo(
-    name: &'static str,
-    tools: usize,
-    eras: Eras,
-    folder: &Path,
-) -> anyhow::Result<Server> {
+pub async fn start_echo(name: &'static str, tools: usize, eras: Eras, folder: &Path) -> anyhow::Result<Server> {
     let address = free_address()?;
     let process = Running::start(name, &mut echo_command(tools, eras, address)?, folder)?;
     ready(process, address, None, PATIENCE).await
@@ -64,40 +51,23 @@ pub struct Nginx {
 }
 
 /// nginx as an ordinary reverse proxy: request bodies stay in memory, connections to the upstream are kept.
-pub async fn start_nginx(
-    nginx: &Nginx,
-    upstream: SocketAddr,
-    folder: &Path,
-) -> anyhow::Result<Server> {
+pub async fn start_nginx(nginx: &Nginx, upstream: SocketAddr, folder: &Path) -> anyhow::Result<Server> {
     let address = free_address()?;
     let file = folder.join("nginx.conf");
     let config = nginx_config(nginx, address, upstream, folder);
     fs::write(&file, config).context("write nginx.conf")?;
     let mut command = Command::new(nginx_program());
-    command
-        .arg("-p")
-        .arg(folder)
-        .arg("-c")
-        .arg(&file)
-        .arg("-e")
-        .arg(folder.join("nginx-error.log"));
-    let process = Running::start("nginx", &mut command, folder)
-        .context("nginx is needed: apt-get install nginx-light")?;
+    command.arg("-p").arg(folder).arg("-c").arg(&file).arg("-e").arg(folder.join("nginx-error.log"));
+    let process =
+        Running::start("nginx", &mut command, folder).context("nginx is needed: apt-get install nginx-light")?;
     ready(process, address, None, PATIENCE).await
 }
 
 fn nginx_config(nginx: &Nginx, address: SocketAddr, upstream: SocketAddr, folder: &Path) -> String {
-    let Nginx {
-        workers,
-        buffer_kib,
-    } = nginx;
+    let Nginx { workers, buffer_kib } = nginx;
     let place = folder.display();
     // Workers of a master that runs as root would become another user, who may not enter the run's folder.
-    let user = if rustix::process::geteuid().is_root() {
-        "user root;"
-    } else {
-        ""
-    };
+    let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
     format!(
         r"{user}
 worker_processes {workers};
@@ -145,11 +115,7 @@ http {{
 
 /// Debian keeps nginx where only root's PATH looks.
 fn nginx_program() -> &'static str {
-    if Path::new("/usr/sbin/nginx").exists() {
-        "/usr/sbin/nginx"
-    } else {
-        "nginx"
-    }
+    if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" }
 }
 
 /// The gateway's program and the one server behind it.
@@ -167,25 +133,12 @@ impl Gateway {
     }
 
     /// The command that serves it, with its configuration written to `folder/name.yaml`.
-    pub fn command(
-        &self,
-        name: &str,
-        address: SocketAddr,
-        folder: &Path,
-    ) -> anyhow::Result<Command> {
+    pub fn command(&self, name: &str, address: SocketAddr, folder: &Path) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
-        let config = format!(
-            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\n",
-            self.upstream
-        );
+        let config = format!("servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\n", self.upstream);
         fs::write(&file, config).context("write the gateway's configuration")?;
         let mut command = Command::new(&self.program);
-        command
-            .arg("serve")
-            .arg("--config")
-            .arg(&file)
-            .arg("--listen")
-            .arg(address.to_string());
+        command.arg("serve").arg("--config").arg(&file).arg("--listen").arg(address.to_string());
         Ok(command)
     }
 
@@ -206,10 +159,7 @@ pub async fn ready(
     let deadline = Instant::now() + patience;
     loop {
         process.check()?;
-        match tokio::time::timeout(patience, probe(address, path))
-            .await
-            .context("no answer")?
-        {
+        match tokio::time::timeout(patience, probe(address, path)).await.context("no answer")? {
             Ok(()) => return Ok(Server { process, address }),
             Err(error) if Instant::now() > deadline => {
                 bail!("{address} is not ready: {error:#}\n{}", process.said());
@@ -222,18 +172,9 @@ pub async fn ready(
 async fn probe(address: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
     let mut peer = Peer::connect(address).await?;
     if let Some(path) = path {
-        let face = Face {
-            name: "ready",
-            address,
-            path: "/",
-            tool: "",
-        };
+        let face = Face { name: "ready", address, path: "/", tool: "" };
         let answer = peer.send(Template::get(&face, path)?.request(0)).await?;
-        ensure!(
-            answer.status == StatusCode::OK,
-            "{path} gives {}",
-            answer.status
-        );
+        ensure!(answer.status == StatusCode::OK, "{path} gives {}", answer.status);
     }
     Ok(())
 }

@@ -50,47 +50,27 @@ pub struct Report {
 impl Report {
     /// The cell of another target in the same scenario.
     pub fn beside(&self, cell: &Cell, target: &str) -> Option<&Cell> {
-        self.cells
-            .iter()
-            .find(|other| other.target == target && other.scenario == cell.scenario)
+        self.cells.iter().find(|other| other.target == target && other.scenario == cell.scenario)
     }
 
     /// CPU per call of a cell as a multiple of nginx's in the same rounds.
     pub fn ratio(&self, cell: &Cell) -> Option<f64> {
-        compare(
-            cell,
-            self.beside(cell, NGINX)?,
-            |sample| sample.cpu_us,
-            |of, with| of / with,
-        )
+        compare(cell, self.beside(cell, NGINX)?, |sample| sample.cpu_us, |of, with| of / with)
     }
 
     /// Microseconds that a cell adds to a direct call at the median.
     pub fn added(&self, cell: &Cell) -> Option<f64> {
-        compare(
-            cell,
-            self.beside(cell, DIRECT)?,
-            |sample| sample.p50_us,
-            |of, with| of - with,
-        )
+        compare(cell, self.beside(cell, DIRECT)?, |sample| sample.p50_us, |of, with| of - with)
     }
 
     pub fn verdicts(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
-        for cell in self
-            .cells
-            .iter()
-            .filter(|cell| cell.target != DIRECT && cell.target != NGINX)
-        {
+        for cell in self.cells.iter().filter(|cell| cell.target != DIRECT && cell.target != NGINX) {
             let scenario = cell.scenario;
-            let (body, era, connections) =
-                (scenario.body, scenario.era.word(), scenario.connections);
+            let (body, era, connections) = (scenario.body, scenario.era.word(), scenario.connections);
             all.push(Verdict {
                 target: cell.target,
-                what: format!(
-                    "CPU per call beside nginx, {}, {connections} conn, {era}",
-                    body.word()
-                ),
+                what: format!("CPU per call beside nginx, {}, {connections} conn, {era}", body.word()),
                 unit: "×",
                 value: self.ratio(cell),
                 limit: if body == BodySize::Small { 2.0 } else { 1.5 },
@@ -143,11 +123,7 @@ impl Report {
             let words = line.value.as_ref().err().filter(|_| line.required)?;
             Some(format!("{}: {}: {words}", line.target, line.what))
         };
-        self.cells
-            .iter()
-            .filter_map(of_cell)
-            .chain(self.lines.iter().filter_map(of_line))
-            .collect()
+        self.cells.iter().filter_map(of_cell).chain(self.lines.iter().filter_map(of_line)).collect()
     }
 
     pub fn json(&self) -> Value {

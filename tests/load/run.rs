@@ -61,9 +61,7 @@ impl Options {
         }
         let program = match &self.bin {
             Some(program) => program.clone(),
-            None => std::env::current_exe()
-                .context("find this program")?
-                .with_file_name("lockgate"),
+            None => std::env::current_exe().context("find this program")?.with_file_name("lockgate"),
         };
         ensure!(
             program.exists(),
@@ -77,16 +75,8 @@ impl Options {
         let (rounds, millis) = if self.quick { (2, 250) } else { (5, 1200) };
         let rounds = self.rounds.unwrap_or(rounds).clamp(1, 100);
         match self.calls {
-            Some(calls) => Plan {
-                rounds,
-                window: Duration::from_secs(120),
-                calls: calls.max(1),
-            },
-            None => Plan {
-                rounds,
-                window: Duration::from_millis(millis),
-                calls: u64::MAX,
-            },
+            Some(calls) => Plan { rounds, window: Duration::from_secs(120), calls: calls.max(1) },
+            None => Plan { rounds, window: Duration::from_millis(millis), calls: u64::MAX },
         }
     }
 }
@@ -125,12 +115,8 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if !options.quick {
         figures.heap().await;
     }
-    let report = Report {
-        machine: machine(cores),
-        setting: setting(options, plan, &nginx),
-        cells,
-        lines: figures.lines,
-    };
+    let report =
+        Report { machine: machine(cores), setting: setting(options, plan, &nginx), cells, lines: figures.lines };
     finish(options, &report)
 }
 
@@ -151,13 +137,7 @@ async fn start(eras: Eras, program: Option<PathBuf>, nginx: &Nginx) -> anyhow::R
             Some((gateway.start("gateway", folder.path()).await?, gateway))
         }
     };
-    Ok(Stand {
-        gateway,
-        nginx,
-        echo,
-        _upstream: upstream,
-        folder,
-    })
+    Ok(Stand { gateway, nginx, echo, _upstream: upstream, folder })
 }
 
 impl Stand {
@@ -175,12 +155,7 @@ fn targets(stand: &Stand) -> Vec<Target<'_>> {
         (_, Some((gateway, _))) => &gateway.process,
     };
     let faces = stand.faces().into_iter();
-    faces
-        .map(|face| Target {
-            process: charged(&face),
-            face,
-        })
-        .collect()
+    faces.map(|face| Target { process: charged(&face), face }).collect()
 }
 
 fn setting(options: &Options, plan: Plan, nginx: &Nginx) -> String {
@@ -200,25 +175,15 @@ fn setting(options: &Options, plan: Plan, nginx: &Nginx) -> String {
 
 /// Prints and writes the report; the exit code says whether the run may pass.
 fn finish(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
-    std::io::stdout()
-        .lock()
-        .write_all(table::render(report).as_bytes())
-        .context("print the table")?;
+    std::io::stdout().lock().write_all(table::render(report).as_bytes()).context("print the table")?;
     if let Some(file) = &options.json {
-        std::fs::write(file, format!("{:#}\n", report.json()))
-            .with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(file, format!("{:#}\n", report.json())).with_context(|| format!("write {}", file.display()))?;
     }
     let verdicts = report.verdicts();
-    let over = verdicts
-        .iter()
-        .any(|verdict| verdict.ratio && verdict.value.is_none_or(|ratio| ratio > CEILING));
+    let over = verdicts.iter().any(|verdict| verdict.ratio && verdict.value.is_none_or(|ratio| ratio > CEILING));
     let missed = options.strict && verdicts.iter().any(|verdict| !verdict.met());
     let failed = over || missed || !report.faults().is_empty();
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 pub fn progress(words: &str) {
@@ -228,9 +193,6 @@ pub fn progress(words: &str) {
 
 fn machine(cores: usize) -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-        .map(|(_, name)| name);
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, name)| name);
     format!("{cores} cores, {}", model.unwrap_or("unknown processor"))
 }

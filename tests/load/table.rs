@@ -19,10 +19,7 @@ fn calls(report: &Report, text: &mut String) -> std::fmt::Result {
         text,
         "| body | conn | era | target | CPU µs/call | min–max | × nginx | calls/s | p50 µs | p99 µs | added p50 µs |"
     )?;
-    writeln!(
-        text,
-        "|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|"
-    )?;
+    writeln!(text, "|---|---:|---|---|---:|---:|---:|---:|---:|---:|---:|")?;
     for cell in &report.cells {
         let scenario = cell.scenario;
         let cpu = || cell.rounds.iter().flatten().map(|sample| sample.cpu_us);
@@ -53,11 +50,7 @@ fn lines(lines: &[Line], text: &mut String) -> std::fmt::Result {
     writeln!(text, "| figure | target | value |\n|---|---|---:|")?;
     for line in lines {
         match &line.value {
-            Ok(value) => writeln!(
-                text,
-                "| {} | {} | {value:.2} {} |",
-                line.what, line.target, line.unit
-            )?,
+            Ok(value) => writeln!(text, "| {} | {} | {value:.2} {} |", line.what, line.target, line.unit)?,
             Err(words) => writeln!(text, "| {} | {} | none: {words} |", line.what, line.target)?,
         }
     }
@@ -67,10 +60,7 @@ fn lines(lines: &[Line], text: &mut String) -> std::fmt::Result {
 fn verdicts(report: &Report, text: &mut String) -> std::fmt::Result {
     let verdicts = report.verdicts();
     if !verdicts.is_empty() {
-        writeln!(
-            text,
-            "| target | of | value | at most | met |\n|---|---|---:|---:|---|"
-        )?;
+        writeln!(text, "| target | of | value | at most | met |\n|---|---|---:|---:|---|")?;
     }
     for verdict in &verdicts {
         let met = if verdict.met() { "yes" } else { "NO" };

@@ -60,34 +60,21 @@ pub struct Template {
 
 impl Template {
     /// A `tools/call` of the echo tool; `text` must need no escapes.
-    pub fn call(
-        face: &Face,
-        era: Era,
-        session: Option<&HeaderValue>,
-        text: &Bytes,
-    ) -> anyhow::Result<Self> {
+    pub fn call(face: &Face, era: Era, session: Option<&HeaderValue>, text: &Bytes) -> anyhow::Result<Self> {
         let text = std::str::from_utf8(text).context("the text is not UTF-8")?;
         let tool = face.tool;
         let params = format!(r#""name":"{tool}","arguments":{{"text":"{text}"}}"#);
         Self::request_of(face, era, session, "tools/call", Some(tool), &params)
     }
 
-    pub fn list(
-        face: &Face,
-        era: Era,
-        session: Option<&HeaderValue>,
-        cursor: Option<&str>,
-    ) -> anyhow::Result<Self> {
-        let params = cursor
-            .map(|cursor| format!(r#""cursor":"{cursor}""#))
-            .unwrap_or_default();
+    pub fn list(face: &Face, era: Era, session: Option<&HeaderValue>, cursor: Option<&str>) -> anyhow::Result<Self> {
+        let params = cursor.map(|cursor| format!(r#""cursor":"{cursor}""#)).unwrap_or_default();
         Self::request_of(face, era, session, "tools/list", None, &params)
     }
 
     pub fn initialize(face: &Face) -> anyhow::Result<Self> {
-        let params = format!(
-            r#""protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"load","version":"1"}}"#
-        );
+        let params =
+            format!(r#""protocolVersion":"{LEGACY}","capabilities":{{}},"clientInfo":{{"name":"load","version":"1"}}"#);
         let mut template = Self::request_of(face, Era::Legacy, None, "initialize", None, &params)?;
         template.headers.remove(REVISION);
         Ok(template)
@@ -95,17 +82,13 @@ impl Template {
 
     pub fn initialized(face: &Face, session: &HeaderValue) -> anyhow::Result<Self> {
         let mut template = Self::request_of(face, Era::Legacy, Some(session), "", None, "")?;
-        template.before =
-            Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        template.before = Bytes::from_static(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         template.after = Bytes::new();
         Ok(template)
     }
 
     pub fn delete(face: &Face, session: &HeaderValue) -> anyhow::Result<Self> {
-        Ok(Self {
-            method: Method::DELETE,
-            ..Self::bodiless(face, face.path, Some(session))?
-        })
+        Ok(Self { method: Method::DELETE, ..Self::bodiless(face, face.path, Some(session))? })
     }
 
     pub fn get(face: &Face, path: &str) -> anyhow::Result<Self> {
@@ -133,10 +116,7 @@ impl Template {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_str(&face.address.to_string())?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(
-            ACCEPT,
-            HeaderValue::from_static("application/json, text/event-stream"),
-        );
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         let (revision, meta) = match era {
             Era::Modern => (MODERN, META),
             Era::Legacy => (LEGACY, ""),
@@ -151,11 +131,7 @@ impl Template {
         if let Some(session) = session {
             headers.insert(SESSION, session.clone());
         }
-        let comma = if params.is_empty() || meta.is_empty() {
-            ""
-        } else {
-            ","
-        };
+        let comma = if params.is_empty() || meta.is_empty() { "" } else { "," };
         Ok(Self {
             method: Method::POST,
             uri: face.path.parse().context("parse a path")?,
@@ -167,16 +143,8 @@ impl Template {
 
     /// The request with this id; only the headers and the few bytes up to the id are copied.
     pub fn request(&self, id: u64) -> Request<Pieces> {
-        let numbered = if self.after.is_empty() {
-            Bytes::new()
-        } else {
-            id.to_string().into()
-        };
-        let mut request = Request::new(Pieces::new([
-            self.before.clone(),
-            numbered,
-            self.after.clone(),
-        ]));
+        let numbered = if self.after.is_empty() { Bytes::new() } else { id.to_string().into() };
+        let mut request = Request::new(Pieces::new([self.before.clone(), numbered, self.after.clone()]));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
@@ -186,33 +154,16 @@ impl Template {
 
 /// Refuses an answer that is not a result for this id.
 pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
-    let shown = || {
-        String::from_utf8_lossy(
-            answer
-                .body
-                .get(..answer.body.len().min(300))
-                .unwrap_or_default(),
-        )
-        .into_owned()
-    };
+    let shown =
+        || String::from_utf8_lossy(answer.body.get(..answer.body.len().min(300)).unwrap_or_default()).into_owned();
     if answer.status != StatusCode::OK {
         bail!("status {}: {}", answer.status, shown());
     }
     let after = after(&answer.body, br#""id":"#).with_context(|| format!("no id: {}", shown()))?;
     let digits = id.to_string();
-    let rest = after
-        .strip_prefix(digits.as_bytes())
-        .with_context(|| format!("not id {id}: {}", shown()))?;
-    ensure!(
-        !rest.first().is_some_and(u8::is_ascii_digit),
-        "not id {id}: {}",
-        shown()
-    );
-    ensure!(
-        memmem::find(&answer.body, br#""result":"#).is_some(),
-        "no result: {}",
-        shown()
-    );
+    let rest = after.strip_prefix(digits.as_bytes()).with_context(|| format!("not id {id}: {}", shown()))?;
+    ensure!(!rest.first().is_some_and(u8::is_ascii_digit), "not id {id}: {}", shown());
+    ensure!(memmem::find(&answer.body, br#""result":"#).is_some(), "no result: {}", shown());
     Ok(())
 }
 
@@ -220,10 +171,7 @@ pub fn expect_result(answer: &Answer, id: u64) -> anyhow::Result<()> {
 pub fn expect_echo(answer: &Answer, id: u64, text: &[u8]) -> anyhow::Result<()> {
     expect_result(answer, id)?;
     let echoed = after(&answer.body, br#""text":"#).context("no text")?;
-    let rest = echoed
-        .strip_prefix(b"\"")
-        .and_then(|rest| rest.strip_prefix(text))
-        .context("another text")?;
+    let rest = echoed.strip_prefix(b"\"").and_then(|rest| rest.strip_prefix(text)).context("another text")?;
     ensure!(rest.first() == Some(&b'"'), "a longer text");
     Ok(())
 }

@@ -15,10 +15,7 @@ pub(crate) fn complete(request: &CompleteRequestParams) -> Result<CompleteResult
         Reference::Prompt(prompt) if prompts::is_known(&prompt.name) => &WORDS,
         Reference::Resource(template) if template.uri == resources::TEMPLATE => &IDS,
         _ => {
-            return Err(ErrorData::invalid_params(
-                "unknown completion reference",
-                None,
-            ));
+            return Err(ErrorData::invalid_params("unknown completion reference", None));
         }
     };
     let values = candidates

@@ -6,14 +6,12 @@ use std::{borrow::Cow, sync::Arc};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams,
-        CompleteRequestParams, CompleteResult, GetPromptRequestParams, GetPromptResponse,
-        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-        ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
-        UpdateTaskParams,
+        CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams, CompleteResult,
+        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceUpdatedNotificationParam,
+        ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
@@ -44,17 +42,11 @@ impl Fixture {
     /// # Errors
     /// When the system has no randomness to give.
     pub fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
-        Ok(Self {
-            shared: Arc::new(Shared::new(era, page_size)?),
-            session: Arc::default(),
-        })
+        Ok(Self { shared: Arc::new(Shared::new(era, page_size)?), session: Arc::default() })
     }
 
     pub(crate) fn new_session(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            session: Arc::default(),
-        }
+        Self { shared: Arc::clone(&self.shared), session: Arc::default() }
     }
 
     pub(crate) fn era(&self) -> Era {
@@ -67,13 +59,7 @@ impl Fixture {
         responses: Option<rmcp::model::InputResponses>,
         state: Option<String>,
     ) -> Call {
-        Call::new(
-            context,
-            Arc::clone(&self.shared),
-            Arc::clone(&self.session),
-            responses,
-            state,
-        )
+        Call::new(context, Arc::clone(&self.shared), Arc::clone(&self.session), responses, state)
     }
 
     /// One page of a list. A cursor is the offset of its first entry.
@@ -89,11 +75,7 @@ impl Fixture {
             Some(Ok(start)) if start < total && self.shared.page_size > 0 => start,
             Some(_) => return Err(ErrorData::invalid_params("unknown cursor", None)),
         };
-        let size = if self.shared.page_size == 0 {
-            total
-        } else {
-            self.shared.page_size
-        };
+        let size = if self.shared.page_size == 0 { total } else { self.shared.page_size };
         let end = start.saturating_add(size).min(total);
         let page = entries.into_iter().skip(start).take(size).collect();
         Ok((page, (end < total).then(|| end.to_string())))
@@ -131,10 +113,7 @@ impl ServerHandler for Fixture {
             capabilities.extensions = tasks.extensions;
         }
         ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new(
-                "fixture-server",
-                env!("CARGO_PKG_VERSION"),
-            ))
+            .with_server_info(Implementation::new("fixture-server", env!("CARGO_PKG_VERSION")))
             .with_instructions("Every tool here exists to be tested.")
     }
 
@@ -147,20 +126,11 @@ impl ServerHandler for Fixture {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        listed!(
-            self,
-            ListToolsResult,
-            tools,
-            tools::list(&self.shared),
-            request,
-            context
-        )
+        listed!(self, ListToolsResult, tools, tools::list(&self.shared), request, context)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::list(&self.shared)
-            .into_iter()
-            .find(|tool| tool.name == name)
+        tools::list(&self.shared).into_iter().find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -177,14 +147,7 @@ impl ServerHandler for Fixture {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        listed!(
-            self,
-            ListPromptsResult,
-            prompts,
-            prompts::list(&self.shared),
-            request,
-            context
-        )
+        listed!(self, ListPromptsResult, prompts, prompts::list(&self.shared), request, context)
     }
 
     async fn get_prompt(
@@ -202,14 +165,7 @@ impl ServerHandler for Fixture {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let entries = resources::list(&self.shared);
-        listed!(
-            self,
-            ListResourcesResult,
-            resources,
-            entries,
-            request,
-            context
-        )
+        listed!(self, ListResourcesResult, resources, entries, request, context)
     }
 
     async fn list_resource_templates(
@@ -218,14 +174,7 @@ impl ServerHandler for Fixture {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let entries = resources::templates();
-        listed!(
-            self,
-            ListResourceTemplatesResult,
-            templates,
-            entries,
-            request,
-            context
-        )
+        listed!(self, ListResourceTemplatesResult, templates, entries, request, context)
     }
 
     async fn read_resource(
@@ -263,10 +212,7 @@ impl ServerHandler for Fixture {
         Ok(())
     }
 
-    fn accepted_subscription_filter(
-        &self,
-        requested: &SubscriptionFilter,
-    ) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }
 
@@ -301,9 +247,7 @@ impl ServerHandler for Fixture {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         if self.call(context, None, None).is_modern() {
-            return Err(ErrorData::method_not_found::<
-                rmcp::model::SetLevelRequestMethod,
-            >());
+            return Err(ErrorData::method_not_found::<rmcp::model::SetLevelRequestMethod>());
         }
         self.session.set_level(request.level);
         Ok(())
@@ -322,10 +266,7 @@ impl ServerHandler for Fixture {
         request: GetTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.shared
-            .tasks
-            .get_task(&request.task_id)
-            .map(GetTaskResult::new)
+        self.shared.tasks.get_task(&request.task_id).map(GetTaskResult::new)
     }
 
     async fn update_task(
@@ -333,9 +274,7 @@ impl ServerHandler for Fixture {
         request: UpdateTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.shared
-            .tasks
-            .update_task(&request.task_id, request.input_responses)
+        self.shared.tasks.update_task(&request.task_id, request.input_responses)
     }
 
     async fn cancel_task(
@@ -357,8 +296,7 @@ async fn tell(peer: Peer<RoleServer>, shared: Arc<Shared>, session: Arc<Session>
             Ok(Change::Prompts) => peer.notify_prompt_list_changed().await,
             Ok(Change::Resources) => peer.notify_resource_list_changed().await,
             Ok(Change::Resource(uri)) if session.is_subscribed(&uri) => {
-                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri))
-                    .await
+                peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await
             }
             Ok(Change::Resource(_)) | Err(RecvError::Lagged(_)) => Ok(()),
             Err(RecvError::Closed) => return,

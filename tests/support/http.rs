@@ -44,10 +44,7 @@ impl HttpFixture {
     pub async fn stop(self) {
         self.stop.cancel();
         let abort = self.task.abort_handle();
-        if tokio::time::timeout(Duration::from_secs(2), self.task)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(Duration::from_secs(2), self.task).await.is_err() {
             abort.abort();
         }
     }
@@ -58,9 +55,7 @@ impl HttpFixture {
 /// # Errors
 /// When the address cannot be bound.
 pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result<HttpFixture> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}"))?;
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
     let config = StreamableHttpServerConfig::default()
@@ -69,35 +64,21 @@ pub async fn serve_http(fixture: Fixture, address: SocketAddr) -> anyhow::Result
         .with_sse_retry(Some(RETRY))
         .with_legacy_session_mode(fixture.era().has_sessions())
         .with_cancellation_token(stop.clone());
-    let service = StreamableHttpService::new(
-        move || Ok(fixture.new_session()),
-        Arc::new(LocalSessionManager::default()),
-        config,
-    );
-    let app = Router::new()
-        .nest_service("/mcp", service)
-        .layer(middleware::from_fn(closable));
+    let service =
+        StreamableHttpService::new(move || Ok(fixture.new_session()), Arc::new(LocalSessionManager::default()), config);
+    let app = Router::new().nest_service("/mcp", service).layer(middleware::from_fn(closable));
     let stopped = stop.clone().cancelled_owned();
     let task = tokio::spawn(async move {
         // The only error is a listener that fails, and then the client sees it first.
-        let _ = axum::serve(listener, app)
-            .with_graceful_shutdown(stopped)
-            .await;
+        let _ = axum::serve(listener, app).with_graceful_shutdown(stopped).await;
     });
-    Ok(HttpFixture {
-        address,
-        stop,
-        task,
-    })
+    Ok(HttpFixture { address, stop, task })
 }
 
 async fn closable(mut request: Request, next: Next) -> Response {
     let closer = StreamCloser::default();
     request.extensions_mut().insert(closer.clone());
-    next.run(request).await.map(|body| {
-        Body::from_stream(
-            body.into_data_stream()
-                .take_until(closer.0.cancelled_owned()),
-        )
-    })
+    next.run(request)
+        .await
+        .map(|body| Body::from_stream(body.into_data_stream().take_until(closer.0.cancelled_owned())))
 }

@@ -3,10 +3,7 @@
 //! official conformance suite calls by name, in the legacy era, the modern era or both.
 //! It knows nothing of the gateway and shares no code with it.
 
-#![expect(
-    deprecated,
-    reason = "sampling, roots and logging are deprecated in 2026-07-28 and still served"
-)]
+#![expect(deprecated, reason = "sampling, roots and logging are deprecated in 2026-07-28 and still served")]
 
 mod call;
 mod completion;

@@ -89,18 +89,12 @@ impl Session {
 
     /// A legacy server decides alone what to send before `logging/setLevel`: here, `info` and above.
     pub(crate) fn level(&self) -> LoggingLevel {
-        self.level
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .unwrap_or(LoggingLevel::Info)
+        self.level.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(LoggingLevel::Info)
     }
 
     /// False when the session holds too many subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
-        let mut held = self
-            .subscribed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
         (held.len() < SUBSCRIPTIONS_PER_SESSION || held.contains(&uri)) && {
             held.insert(uri);
             true
@@ -108,16 +102,10 @@ impl Session {
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        self.subscribed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uri);
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
     }
 
     pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
-        self.subscribed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(uri)
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
     }
 }

@@ -53,21 +53,13 @@ pub(crate) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Ans
     if let Some(answer) = jobs::call(call, name, arguments).await {
         return answer;
     }
-    changes::call(call, name, arguments).unwrap_or_else(|| {
-        Err(ErrorData::invalid_params(
-            format!("unknown tool: {name}"),
-            None,
-        ))
-    })
+    changes::call(call, name, arguments)
+        .unwrap_or_else(|| Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None)))
 }
 
 /// A tool without arguments.
 fn plain(name: &'static str, description: &'static str) -> Tool {
-    with_schema(
-        name,
-        description,
-        json!({"type": "object", "properties": {}}),
-    )
+    with_schema(name, description, json!({"type": "object", "properties": {}}))
 }
 
 fn with_schema(name: &'static str, description: &'static str, schema: Value) -> Tool {
@@ -75,11 +67,7 @@ fn with_schema(name: &'static str, description: &'static str, schema: Value) -> 
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    Tool::new(
-        Cow::Borrowed(name),
-        Cow::Borrowed(description),
-        Arc::new(schema),
-    )
+    Tool::new(Cow::Borrowed(name), Cow::Borrowed(description), Arc::new(schema))
 }
 
 fn text(text: impl Into<String>) -> Answer {

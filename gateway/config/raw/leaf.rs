@@ -74,17 +74,8 @@ impl Unit for Byte {
     }
 
     fn say(value: u64) -> String {
-        let units = [
-            ("GiB", 1 << 30),
-            ("GB", 1_000_000_000),
-            ("MiB", 1 << 20),
-            ("MB", 1_000_000),
-            ("KiB", 1 << 10),
-        ];
-        match units
-            .iter()
-            .find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit))
-        {
+        let units = [("GiB", 1 << 30), ("GB", 1_000_000_000), ("MiB", 1 << 20), ("MB", 1_000_000), ("KiB", 1 << 10)];
+        match units.iter().find(|(_, unit)| value >= *unit && value.is_multiple_of(*unit)) {
             Some((name, unit)) => format!("{}{name}", value / unit),
             None => value.to_string(),
         }
@@ -128,10 +119,7 @@ impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Bounded<U, MIN, MAX,
 
 impl<U, const MIN: u64, const MAX: u64, const DEFAULT: u64> Default for Bounded<U, MIN, MAX, DEFAULT> {
     fn default() -> Self {
-        Self {
-            value: DEFAULT,
-            unit: PhantomData,
-        }
+        Self { value: DEFAULT, unit: PhantomData }
     }
 }
 
@@ -148,10 +136,7 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
             let (min, max) = (U::say(MIN), U::say(MAX));
             return Err(de::Error::custom(format!("must be from {min} to {max}{HINT}{hint}")));
         }
-        Ok(Self {
-            value: u64::try_from(number).unwrap_or(MAX),
-            unit: PhantomData,
-        })
+        Ok(Self { value: u64::try_from(number).unwrap_or(MAX), unit: PhantomData })
     }
 }
 
@@ -187,11 +172,7 @@ impl<U: Unit> Visitor<'_> for Number<U> {
 impl<U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Serialize for Bounded<U, MIN, MAX, DEFAULT> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let said = U::say(self.value);
-        if said.ends_with('B') {
-            serializer.serialize_str(&said)
-        } else {
-            serializer.serialize_u64(self.value)
-        }
+        if said.ends_with('B') { serializer.serialize_str(&said) } else { serializer.serialize_u64(self.value) }
     }
 }
 
@@ -346,9 +327,7 @@ impl<'de> Deserialize<'de> for List {
 
         let list = deserializer.deserialize_any(ListVisitor)?;
         if list.len() > ITEMS {
-            return Err(de::Error::custom(format!(
-                "must have at most {ITEMS} items{HINT}use wider patterns"
-            )));
+            return Err(de::Error::custom(format!("must have at most {ITEMS} items{HINT}use wider patterns")));
         }
         Ok(Self(list))
     }
@@ -360,10 +339,7 @@ fn split(text: &str) -> Vec<String> {
         depth += i32::from(matches!(c, '{' | '[')) - i32::from(matches!(c, '}' | ']'));
         c == ',' && depth <= 0
     });
-    items
-        .map(|item| item.trim().to_string())
-        .filter(|item| !item.is_empty())
-        .collect()
+    items.map(|item| item.trim().to_string()).filter(|item| !item.is_empty()).collect()
 }
 
 impl JsonSchema for List {

@@ -17,10 +17,7 @@ use crate::problem::{Place, Problem};
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let text = strip(text);
     let lines = Lines::new(path, &text);
-    let reader = Reader {
-        text: &text,
-        place: &|at| lines.place(at),
-    };
+    let reader = Reader { text: &text, place: &|at| lines.place(at) };
     let root: &RawValue = serde_json::from_str(&text).map_err(|error| {
         let place = lines.at(error.line(), error.column());
         Problem::error(place, "", format!("not valid JSON: {}", plain(&error))).hint(STOPPED)
@@ -30,10 +27,7 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
 
 /// One JSON value out of an environment variable; all of it is at `place`.
 pub fn read_value(text: &str, place: &Place) -> Option<Node> {
-    let reader = Reader {
-        text,
-        place: &|_| place.clone(),
-    };
+    let reader = Reader { text, place: &|_| place.clone() };
     let root: &RawValue = serde_json::from_str(text).ok()?;
     reader.node(root, 0).ok()
 }
@@ -152,10 +146,7 @@ fn strip(text: &str) -> String {
             b'/' if out.get(at + 1) == Some(&b'*') => {
                 let end = out[at + 2..].windows(2).position(|w| w == b"*/");
                 at = end.map_or(out.len() - 1, |n| at + 2 + n + 1);
-                out[start..=at]
-                    .iter_mut()
-                    .filter(|b| **b != b'\n')
-                    .for_each(|b| *b = b' ');
+                out[start..=at].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
             }
             b',' => comma = Some(at),
             b'}' | b']' => {

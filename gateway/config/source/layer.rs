@@ -23,10 +23,7 @@ pub struct Layer {
 
 impl Layer {
     pub fn new(root: Node) -> Self {
-        Self {
-            root,
-            damaged: Vec::new(),
-        }
+        Self { root, damaged: Vec::new() }
     }
 
     /// Reports and takes out whatever does not fit the raw types.

@@ -51,11 +51,7 @@ pub struct Entry {
 
 impl Node {
     pub fn new(value: Value, place: Place) -> Self {
-        Self {
-            value,
-            place,
-            referenced: false,
-        }
+        Self { value, place, referenced: false }
     }
 
     pub fn text(text: impl Into<String>, place: Place) -> Self {
@@ -133,10 +129,7 @@ impl Node {
             }
             [first, rest @ ..] => map
                 .entry(first.clone())
-                .or_insert_with(|| Entry {
-                    place: node.place.clone(),
-                    node: Self::map(node.place.clone()),
-                })
+                .or_insert_with(|| Entry { place: node.place.clone(), node: Self::map(node.place.clone()) })
                 .node
                 .put(rest, node),
         }

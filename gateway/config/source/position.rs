@@ -27,10 +27,6 @@ impl<'a> Lines<'a> {
     }
 
     pub fn at(&self, line: usize, column: usize) -> Place {
-        Place::File {
-            path: self.path.clone(),
-            line,
-            column,
-        }
+        Place::File { path: self.path.clone(), line, column }
     }
 }

@@ -91,10 +91,7 @@ fn build(tree: Spanned<Tree>, place: &impl Fn(Location) -> Place) -> Node {
         Tree::Map(entries) => {
             let mut map = BTreeMap::new();
             for (key, value) in entries {
-                let entry = Entry {
-                    place: place(key.referenced),
-                    node: build(value, place),
-                };
+                let entry = Entry { place: place(key.referenced), node: build(value, place) };
                 map.insert(key.value, entry);
             }
             Value::Map(map)

@@ -39,37 +39,23 @@ fn a_claude_desktop_file_works_as_it_is() {
     assert_eq!(loaded.warnings, []);
     let [server] = &loaded.config.servers[..] else { panic!() };
     assert_eq!((server.slug.as_str(), server.enabled), ("filesystem", true));
-    let Transport::Stdio { command, args, env, .. } = &server.transport else {
-        panic!()
-    };
+    let Transport::Stdio { command, args, env, .. } = &server.transport else { panic!() };
     assert_eq!((command.as_str(), args.len()), ("sh", 3));
-    assert_eq!(
-        (env["PORT"].as_str(), env["DEBUG"].as_str(), env["EMPTY"].as_str()),
-        ("8080", "true", "")
-    );
+    assert_eq!((env["PORT"].as_str(), env["DEBUG"].as_str(), env["EMPTY"].as_str()), ("8080", "true", ""));
     assert_eq!(loaded.files, [given.path().join("claude.json")]);
     assert!(!loaded.config.tools.example);
 }
 
 #[test]
 fn a_cursor_file_works_with_its_variables_and_new_names_are_told() {
-    let given = Given::files(&[
-        ("ws/.cursor/mcp.json", CURSOR),
-        ("lockgate.yaml", "import: ws/.cursor/mcp.json\n"),
-    ]);
+    let given = Given::files(&[("ws/.cursor/mcp.json", CURSOR), ("lockgate.yaml", "import: ws/.cursor/mcp.json\n")]);
     let given = given.env("TOKEN", "t").env("HOME", "/home/u");
     let loaded = given.loaded();
-    let [local, server] = &loaded.config.servers[..] else {
-        panic!()
-    };
+    let [local, server] = &loaded.config.servers[..] else { panic!() };
     assert_eq!((server.slug.as_str(), server.enabled), ("my-server-v2", false));
-    let Transport::Http { headers, .. } = &server.transport else {
-        panic!()
-    };
+    let Transport::Http { headers, .. } = &server.transport else { panic!() };
     assert_eq!(headers["authorization"], "Bearer t");
-    let Transport::Stdio { args, .. } = &local.transport else {
-        panic!()
-    };
+    let Transport::Stdio { args, .. } = &local.transport else { panic!() };
     assert_eq!(args[0], given.path().join("ws/x").display().to_string());
     assert_eq!(args[1], "/home/u");
     assert_eq!(
@@ -89,9 +75,7 @@ fn a_vs_code_file_works_with_comments_and_types() {
     for text in [VSCODE.to_string(), format!("{{ \"mcp\": {VSCODE} }}")] {
         let loaded = Given::files(&[("mcp.json", &text)]).mcp_servers("mcp.json").loaded();
         assert_eq!(loaded.warnings, []);
-        let [old, tool, web] = &loaded.config.servers[..] else {
-            panic!()
-        };
+        let [old, tool, web] = &loaded.config.servers[..] else { panic!() };
         assert!(matches!(old.transport, Transport::Sse { .. }));
         assert!(matches!(tool.transport, Transport::Stdio { .. }));
         assert!(matches!(web.transport, Transport::Http { .. }));
@@ -128,25 +112,13 @@ fn one_name_for_two_servers_names_both_places_and_one_server_twice_is_fine() {
     assert_eq!(given("ls").messages(), [expected]);
     let twice = r#"{ "mcpServers": { "a b": { "command": "sh" }, "a_b": { "command": "sh" } } }"#;
     let messages = Given::files(&[("c.json", twice)]).mcp_servers("c.json").messages();
-    assert!(
-        messages[0].ends_with("`a b` and `a_b` are both called `a-b` here — rename one of them"),
-        "{messages:?}"
-    );
+    assert!(messages[0].ends_with("`a b` and `a_b` are both called `a-b` here — rename one of them"), "{messages:?}");
 }
 
 #[test]
 fn files_that_hold_no_servers_or_are_not_there_are_mistakes() {
-    let message = |text: &str| {
-        Given::files(&[("c.json", text)])
-            .mcp_servers("c.json")
-            .messages()
-            .join("\n")
-    };
-    assert!(
-        message("{}").starts_with("c.json:1:1: has neither `mcpServers` nor `servers` — "),
-        "{}",
-        message("{}")
-    );
+    let message = |text: &str| Given::files(&[("c.json", text)]).mcp_servers("c.json").messages().join("\n");
+    assert!(message("{}").starts_with("c.json:1:1: has neither `mcpServers` nor `servers` — "), "{}", message("{}"));
     assert!(message("[]").starts_with("c.json: must hold keys and values, not a list"));
     assert!(message(r#"{"mcpServers": []}"#).contains("mcpServers: must be a section"));
     assert!(message(r#"{"mcpServers": {"a": 1}}"#).contains("mcpServers.a: must be a section"));
@@ -167,9 +139,6 @@ fn the_entry_that_starts_lockgate_is_not_imported() {
         let loaded = Given::files(&[("c.json", &text)]).mcp_servers("c.json").loaded();
         assert_eq!(loaded.config.servers.len(), 1, "{command}");
         let warning = loaded.warnings[0].to_string();
-        assert!(
-            warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"),
-            "{warning}"
-        );
+        assert!(warning.contains("mcpServers.gate: this entry starts Lockgate itself; it is left out"), "{warning}");
     }
 }

@@ -23,51 +23,25 @@ fn row(key: &Key) -> String {
 #[test]
 fn the_reference_has_a_row_for_every_key() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
-    let rows = keys()
-        .into_iter()
-        .filter(|key| !key.section && !key.description.is_empty())
-        .map(|key| row(&key));
+    let rows = keys().into_iter().filter(|key| !key.section && !key.description.is_empty()).map(|key| row(&key));
     let missing: Vec<String> = rows.filter(|row| !text.contains(row)).collect();
-    assert!(
-        missing.is_empty(),
-        "docs/configuration.md lacks\n{}",
-        missing.join("\n")
-    );
-    let known: Vec<String> = keys()
-        .iter()
-        .map(|key| format!("| `{}` |", key.path.join(".")))
-        .collect();
-    for line in text
-        .lines()
-        .filter(|line| line.starts_with("| `") && line.contains('.'))
-    {
-        let is_key = line
-            .split('|')
-            .nth(1)
-            .is_some_and(|cell| !cell.contains("LOCKGATE_") && !cell.contains("MCP_"));
-        assert!(
-            !is_key || known.iter().any(|key| line.starts_with(key)),
-            "no such key: {line}"
-        );
+    assert!(missing.is_empty(), "docs/configuration.md lacks\n{}", missing.join("\n"));
+    let known: Vec<String> = keys().iter().map(|key| format!("| `{}` |", key.path.join("."))).collect();
+    for line in text.lines().filter(|line| line.starts_with("| `") && line.contains('.')) {
+        let is_key = line.split('|').nth(1).is_some_and(|cell| !cell.contains("LOCKGATE_") && !cell.contains("MCP_"));
+        assert!(!is_key || known.iter().any(|key| line.starts_with(key)), "no such key: {line}");
     }
 }
 
 #[test]
 fn every_yaml_block_of_the_reference_is_valid() {
     let text = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
-    let blocks: Vec<&str> = text
-        .split("```yaml\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
+    let blocks: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(blocks.len(), 3, "blocks of YAML");
     for block in blocks {
         let given = Given::files(&[
             ("lockgate.yaml", block),
-            (
-                "claude_desktop_config.json",
-                r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#,
-            ),
+            ("claude_desktop_config.json", r#"{ "mcpServers": { "memory": { "command": "npx" } } }"#),
             ("cert.pem", ""),
             ("key.pem", ""),
         ]);
@@ -110,9 +84,7 @@ fn every_example_loads_and_has_a_readme() {
         assert_eq!(loaded.config.servers.len(), servers, "{}", folder.display());
         seen += 1;
     }
-    let folders = std::fs::read_dir(root().join("examples"))
-        .unwrap()
-        .filter_map(Result::ok);
+    let folders = std::fs::read_dir(root().join("examples")).unwrap().filter_map(Result::ok);
     let configs = folders
         .filter(|entry| entry.path().is_dir())
         .flat_map(|entry| std::fs::read_dir(entry.path()).unwrap().filter_map(Result::ok))

@@ -35,14 +35,7 @@ fn every_number_is_taken_at_its_limits_and_refused_beyond() {
         }
         let below = i128::from(min) - 1;
         let below = i64::try_from(below).map(Value::from).unwrap();
-        for outside in [
-            below,
-            json!(max + 1),
-            json!(i64::MIN),
-            json!(u64::MAX),
-            json!(1.5),
-            json!(true),
-        ] {
+        for outside in [below, json!(max + 1), json!(i64::MIN), json!(u64::MAX), json!(1.5), json!(true)] {
             let messages = messages(outside.clone());
             assert!(
                 messages.len() == 1
@@ -85,18 +78,9 @@ fn names_and_ports_are_taken_at_their_limits_and_refused_beyond() {
         let given = Given::files(&[("lockgate.json", &json!({ *key: value }).to_string())]);
         assert_eq!(given.load().is_ok(), *valid, "{key} = {value}: {:?}", given.messages());
     }
-    for (slug, valid) in [
-        (longest.as_str(), true),
-        (too_long.as_str(), false),
-        ("a.b", false),
-        ("-", true),
-    ] {
+    for (slug, valid) in [(longest.as_str(), true), (too_long.as_str(), false), ("a.b", false), ("-", true)] {
         let text = json!({ "servers": { slug: { "command": "sh" } } }).to_string();
-        assert_eq!(
-            Given::files(&[("lockgate.json", &text)]).load().is_ok(),
-            valid,
-            "{slug}"
-        );
+        assert_eq!(Given::files(&[("lockgate.json", &text)]).load().is_ok(), valid, "{slug}");
     }
 }
 
@@ -136,10 +120,7 @@ fn files_are_bounded_in_size_and_nesting() {
                 e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: &f [*e, *e, *e, *e, *e, *e, *e, *e, *e]\n\
                 name: [*f, *f, *f, *f, *f, *f, *f, *f, *f]\n";
     let messages = Given::yaml(bomb).messages();
-    assert!(
-        messages.len() == 1 && messages[0].contains("not valid YAML"),
-        "{messages:?}"
-    );
+    assert!(messages.len() == 1 && messages[0].contains("not valid YAML"), "{messages:?}");
 }
 
 #[test]

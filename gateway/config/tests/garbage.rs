@@ -31,8 +31,5 @@ proptest! {
 
 #[test]
 fn the_good_file_is_good() {
-    assert_eq!(
-        Given::files(&[("lockgate.json", WHOLE)]).loaded().config.servers.len(),
-        2
-    );
+    assert_eq!(Given::files(&[("lockgate.json", WHOLE)]).loaded().config.servers.len(), 2);
 }

@@ -228,11 +228,7 @@ const CASES: &[Case] = &[
         "name: [\n",
         &["lockgate.yaml:1:7: not valid YAML: unclosed bracket '[' — the mistake is here or just before"],
     ),
-    (
-        "lockgate.yaml",
-        "- a\n",
-        &["lockgate.yaml: must hold keys and values, not a list"],
-    ),
+    ("lockgate.yaml", "- a\n", &["lockgate.yaml: must hold keys and values, not a list"]),
     (
         "lockgate.yaml",
         "name: a\n---\nname: b\n",

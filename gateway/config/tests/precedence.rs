@@ -11,18 +11,12 @@ fn each_source_wins_over_the_ones_before_it() {
     let given = Given::yaml("log: { level: warn }\n");
     assert_eq!(level(&given), "warn");
     let given = given.env("MCP_LOG_LEVEL", "WARNING").env("MCP_SERVER_NAME", "mcp");
-    assert_eq!(
-        (level(&given), given.loaded().config.proxy.name),
-        ("warn".into(), "mcp".into())
-    );
+    assert_eq!((level(&given), given.loaded().config.proxy.name), ("warn".into(), "mcp".into()));
     let given = given.env("MCP_LOG_LEVEL", "emergency");
     assert_eq!(level(&given), "error");
     let given = given.env("LOCKGATE_LOG__LEVEL", "debug");
     assert_eq!(level(&given), "debug");
-    let given = given.flags(Flags {
-        log_level: Some("trace".into()),
-        ..Flags::default()
-    });
+    let given = given.flags(Flags { log_level: Some("trace".into()), ..Flags::default() });
     assert_eq!(level(&given), "trace");
 }
 
@@ -36,16 +30,8 @@ fn host_and_port_can_be_set_alone_or_together() {
         ("", &[("MCP_HOST", "0.0.0.0")], "0.0.0.0:3001"),
         ("", &[("MCP_HOST", "::1"), ("MCP_PORT", "4000")], "[::1]:4000"),
         ("listen: '[::1]:5000'\n", &[("MCP_PORT", "4000")], "[::1]:4000"),
-        (
-            "listen: 127.0.0.2:5000\n",
-            &[("MCP_HOST", "localhost")],
-            "127.0.0.1:5000",
-        ),
-        (
-            "",
-            &[("MCP_PORT", "4000"), ("LOCKGATE_LISTEN", "127.0.0.1:4001")],
-            "127.0.0.1:4001",
-        ),
+        ("listen: 127.0.0.2:5000\n", &[("MCP_HOST", "localhost")], "127.0.0.1:5000"),
+        ("", &[("MCP_PORT", "4000"), ("LOCKGATE_LISTEN", "127.0.0.1:4001")], "127.0.0.1:4001"),
         ("", &[("MCP_PORT", ""), ("LOCKGATE_LISTEN", "")], "127.0.0.1:3001"),
     ];
     for (text, env, expected) in cases {
@@ -132,23 +118,11 @@ fn mistakes_in_variables_and_flags_name_them() {
         ),
     ];
     for (name, value, expected) in cases {
-        assert_eq!(
-            Given::files(&[]).env(name, value).messages(),
-            *expected,
-            "{name}={value}"
-        );
+        assert_eq!(Given::files(&[]).env(name, value).messages(), *expected, "{name}={value}");
     }
-    let given = Given::files(&[]).flags(Flags {
-        listen: Some("3001".into()),
-        ..Flags::default()
-    });
+    let given = Given::files(&[]).flags(Flags { listen: Some("3001".into()), ..Flags::default() });
     let hint = "such as 127.0.0.1:3001, [::1]:3001, or 0.0.0.0:3001 for every interface";
-    assert_eq!(
-        given.messages(),
-        [format!(
-            "flag --listen: listen: must be ADDRESS:PORT (it is `3001`) — {hint}"
-        )]
-    );
+    assert_eq!(given.messages(), [format!("flag --listen: listen: must be ADDRESS:PORT (it is `3001`) — {hint}")]);
 }
 
 #[test]
@@ -170,14 +144,10 @@ fn variables_reach_every_kind_of_value() {
     assert_eq!(config.listener.limits.body_bytes, 1 << 20);
     let [time, other] = &config.servers[..] else { panic!() };
     assert_eq!(time.call_timeout.as_secs(), 120);
-    let lockgate_upstream::Transport::Stdio { args, env, .. } = &time.transport else {
-        panic!()
-    };
+    let lockgate_upstream::Transport::Stdio { args, env, .. } = &time.transport else { panic!() };
     assert_eq!(args, &["-c", "true"]);
     assert_eq!((env["A"].as_str(), env["Tz_Name"].as_str()), ("file", "UTC"));
-    let lockgate_upstream::Transport::Http { headers, .. } = &other.transport else {
-        panic!()
-    };
+    let lockgate_upstream::Transport::Http { headers, .. } = &other.transport else { panic!() };
     assert_eq!(headers["x-api-key"], "k");
 }
 
@@ -199,13 +169,7 @@ fn the_file_is_found_by_flag_then_variable_then_name() {
     let two = Given::files(&[("lockgate.yaml", ""), ("lockgate.json", "{}")]);
     let expected = "lockgate.yaml: there is lockgate.json too — keep one of them, or name the one to use with --config";
     assert_eq!(two.messages(), [expected]);
-    assert_eq!(
-        Given::files(&[("a.ini", "")])
-            .env("LOCKGATE_CONFIG", "a.ini")
-            .messages()
-            .len(),
-        1
-    );
+    assert_eq!(Given::files(&[("a.ini", "")]).env("LOCKGATE_CONFIG", "a.ini").messages().len(), 1);
 }
 
 #[test]
@@ -222,10 +186,7 @@ fn the_key_variable_sets_the_key_unless_the_file_does() {
     let (a, b) = ("0123456789abcdef-a", "0123456789abcdef-b");
     let key = |given: Given| given.loaded().config.authn.key.unwrap();
     assert_eq!(key(Given::files(&[]).env("LOCKGATE_KEY", a)), a);
-    assert_eq!(
-        key(Given::yaml("auth: { key: '${B}' }").env("LOCKGATE_KEY", a).env("B", b)),
-        b
-    );
+    assert_eq!(key(Given::yaml("auth: { key: '${B}' }").env("LOCKGATE_KEY", a).env("B", b)), b);
     let given = Given::yaml("auth: { key: '${LOCKGATE_KEY}' }").env("LOCKGATE_KEY", a);
     assert_eq!(key(given.env("LOCKGATE_AUTH__KEY", b)), b);
 }
@@ -255,8 +216,6 @@ fn one_key_in_two_spellings_is_one_key() {
             .env("LOCKGATE_SERVERS__A__TRANSPORT", "http")
             .env("LOCKGATE_SERVERS__A__HEADERS__AUTHORIZATION", "variable");
     let loaded = given.loaded();
-    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport else {
-        panic!()
-    };
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport else { panic!() };
     assert_eq!((headers.len(), headers["authorization"].as_str()), (1, "variable"));
 }

@@ -7,12 +7,7 @@ const SECRET: &str = "Tops3cret-0123456789-abcdefghijkl-mn";
 
 /// Every problem in every form.
 fn said(given: &Given) -> String {
-    let report = given.load().map_or_else(
-        |report| report,
-        |loaded| Report {
-            problems: loaded.warnings,
-        },
-    );
+    let report = given.load().map_or_else(|report| report, |loaded| Report { problems: loaded.warnings });
     format!("{report}\n{report:?}\n{}", serde_json::to_string(&report).unwrap())
 }
 
@@ -37,24 +32,14 @@ fn a_valid_configuration_shows_none_of_its_secrets() {
     let loaded = given.loaded();
     assert_eq!(loaded.config.authn.key.as_deref(), Some(SECRET));
     assert_eq!(loaded.config.proxy.secret.as_deref(), Some(SECRET));
-    let lockgate_upstream::Transport::Stdio { args, env, .. } = &loaded.config.servers[0].transport else {
-        panic!()
-    };
-    assert_eq!(
-        (args[0].as_str(), env["B"].as_str()),
-        (format!("--token={SECRET}").as_str(), SECRET)
-    );
-    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[1].transport else {
-        panic!()
-    };
+    let lockgate_upstream::Transport::Stdio { args, env, .. } = &loaded.config.servers[0].transport else { panic!() };
+    assert_eq!((args[0].as_str(), env["B"].as_str()), (format!("--token={SECRET}").as_str(), SECRET));
+    let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[1].transport else { panic!() };
     assert_eq!(
         (headers["authorization"].as_str(), headers["x-key"].as_str()),
         (format!("Bearer {SECRET}").as_str(), SECRET)
     );
-    assert_eq!(
-        loaded.files,
-        [given.path().join("lockgate.yaml"), given.path().join("secret.txt")]
-    );
+    assert_eq!(loaded.files, [given.path().join("lockgate.yaml"), given.path().join("secret.txt")]);
     holds_no_secret(&given, "a valid configuration");
     let shown = format!("{loaded:?}\n{loaded:#?}");
     assert!(!shown.contains("Tops3cret"), "{shown}");
@@ -63,13 +48,7 @@ fn a_valid_configuration_shows_none_of_its_secrets() {
 #[test]
 fn no_mistake_shows_a_secret_that_a_reference_gave() {
     for key in crate::schema::walk::keys() {
-        for value in [
-            "${S}",
-            "x ${S}",
-            "${file:secret.txt}",
-            "${NONE:-Tops3cret}",
-            "file:secret.txt",
-        ] {
+        for value in ["${S}", "x ${S}", "${file:secret.txt}", "${NONE:-Tops3cret}", "file:secret.txt"] {
             let mut document = serde_json::json!(value);
             for name in key.path.iter().rev() {
                 let name = if name == "NAME" { "a" } else { name };
@@ -113,11 +92,8 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
     for text in texts {
         holds_no_secret(&Given::yaml(text), text);
     }
-    let json = [
-        "{\"secret\": \"Tops3cret",
-        "{\"secret\": Tops3cret}",
-        "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}",
-    ];
+    let json =
+        ["{\"secret\": \"Tops3cret", "{\"secret\": Tops3cret}", "{\"secret\": \"a\", \"secret\": \"Tops3cret\"}"];
     for text in json {
         holds_no_secret(&Given::files(&[("lockgate.json", text)]), text);
     }
@@ -147,12 +123,7 @@ fn no_mistake_shows_a_secret_written_where_secrets_go() {
 
 #[test]
 fn references_are_expanded_once_and_can_be_escaped() {
-    let given = |text: &str| {
-        Given::yaml(&format!("title: '{text}'\n"))
-            .env("A", "${B}")
-            .env("B", "b")
-            .env("E", "")
-    };
+    let given = |text: &str| Given::yaml(&format!("title: '{text}'\n")).env("A", "${B}").env("B", "b").env("E", "");
     let cases = [
         ("${A}", "${B}"),
         ("x${B}y${B}z", "xbybz"),
@@ -165,11 +136,7 @@ fn references_are_expanded_once_and_can_be_escaped() {
         ("file:x", "file:x"),
     ];
     for (text, expected) in cases {
-        assert_eq!(
-            given(text).loaded().config.proxy.title.as_deref(),
-            Some(expected),
-            "{text}"
-        );
+        assert_eq!(given(text).loaded().config.proxy.title.as_deref(), Some(expected), "{text}");
     }
     for text in ["${", "${}", "${1}", "${B", "${a b}", "${B:x}", "${file:none}"] {
         assert_eq!(given(text).messages().len(), 1, "{text}");

@@ -21,11 +21,7 @@ impl Check<'_> {
         let limits = &root.limits;
         if limits.bytes_in_flight.get() < http.body_bytes.get() {
             let hint = "raise it, or lower `http.body_bytes`";
-            self.error(
-                &["limits", "bytes_in_flight"],
-                "must not be less than `http.body_bytes`",
-                hint,
-            );
+            self.error(&["limits", "bytes_in_flight"], "must not be less than `http.body_bytes`", hint);
         }
         Some(lockgate_listener::Config {
             listen: listen?,
@@ -48,16 +44,9 @@ impl Check<'_> {
 
     pub fn admin(&mut self, raw: &raw::Admin, main: Option<SocketAddr>, has_key: bool) -> lockgate_admin::Config {
         let path = ["admin", "listen"];
-        let listen = raw
-            .listen
-            .as_ref()
-            .and_then(|text| self.address(&path, &text.0, has_key));
+        let listen = raw.listen.as_ref().and_then(|text| self.address(&path, &text.0, has_key));
         if listen.is_some_and(|listen| main == Some(listen) && listen.port() != 0) {
-            self.error(
-                &path,
-                "is the address of `listen`",
-                "use another port, or leave it out to share that one",
-            );
+            self.error(&path, "is the address of `listen`", "use another port, or leave it out to share that one");
         }
         lockgate_admin::Config { listen }
     }
@@ -116,11 +105,7 @@ impl Check<'_> {
                 Some(file) => Some(self.file(&path, file)),
                 None => {
                     if !self.layers.damaged(&path) {
-                        self.error(
-                            &path,
-                            "must be given: TLS needs both `cert` and `key`",
-                            "name a PEM file",
-                        );
+                        self.error(&path, "must be given: TLS needs both `cert` and `key`", "name a PEM file");
                     }
                     None
                 }

@@ -23,16 +23,10 @@ impl Check<'_> {
     }
 
     fn allow(&mut self, of: &str, raw: &raw::Allow) -> lockgate_policy::Allow {
-        let allow = raw
-            .allow
-            .as_ref()
-            .map_or_else(|| vec!["*".to_string()], |list| list.0.clone());
+        let allow = raw.allow.as_ref().map_or_else(|| vec!["*".to_string()], |list| list.0.clone());
         self.patterns(&["policy", of, "allow"], &allow);
         self.patterns(&["policy", of, "deny"], &raw.deny.0);
-        lockgate_policy::Allow {
-            allow,
-            deny: raw.deny.0.clone(),
-        }
+        lockgate_policy::Allow { allow, deny: raw.deny.0.clone() }
     }
 
     fn patterns(&mut self, path: &[&str], patterns: &[String]) {

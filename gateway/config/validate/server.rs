@@ -61,11 +61,7 @@ impl Check<'_> {
         let transport = self.transport(slug, raw)?;
         if matches!(transport, Transport::Sse { .. }) && raw.era == raw::Era::Modern {
             let hint = "use `transport: http`, or leave out `era`";
-            self.error(
-                &["servers", slug, "era"],
-                "HTTP+SSE exists in the legacy era alone",
-                hint,
-            );
+            self.error(&["servers", slug, "era"], "HTTP+SSE exists in the legacy era alone", hint);
         }
         let limits = &raw.limits;
         Some(Config {
@@ -83,11 +79,7 @@ impl Check<'_> {
                 raw::Sessions::Client => Sessions::Client,
             },
             call_timeout: raw.timeout.duration(),
-            tool_timeouts: raw
-                .tool_timeouts
-                .iter()
-                .map(|(tool, time)| (tool.clone(), time.duration()))
-                .collect(),
+            tool_timeouts: raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
                 response_bytes: limits.response_bytes.size(),
@@ -99,10 +91,7 @@ impl Check<'_> {
                 list_items: limits.list_items.size(),
                 list_pages: limits.list_pages.size(),
             },
-            breaker: Breaker {
-                failures: raw.breaker.failures.small(),
-                cooldown: raw.breaker.cooldown.duration(),
-            },
+            breaker: Breaker { failures: raw.breaker.failures.small(), cooldown: raw.breaker.cooldown.duration() },
         })
     }
 
@@ -119,11 +108,7 @@ impl Check<'_> {
             }
             (None, None) => {
                 if !self.layers.damaged(&path) {
-                    self.error(
-                        &path,
-                        "needs `command` or `url`",
-                        "a program to start, or an address to call",
-                    );
+                    self.error(&path, "needs `command` or `url`", "a program to start, or an address to call");
                 }
                 None
             }
@@ -144,42 +129,26 @@ impl Check<'_> {
     fn stdio(&mut self, slug: &str, command: &Text, raw: &Server) -> Option<Transport> {
         self.misplaced(slug, &[("headers", !raw.headers.is_empty())], "url");
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
-            self.error(
-                &["servers", slug, "transport"],
-                "a `command` speaks over stdio",
-                "write `url`, or take it out",
-            );
+            self.error(&["servers", slug, "transport"], "a `command` speaks over stdio", "write `url`, or take it out");
         }
         if command.0.trim().is_empty() {
             self.error(&["servers", slug, "command"], "must not be empty", "name a program");
             return None;
         }
         if raw.args.len() > ARGUMENTS {
-            self.error(
-                &["servers", slug, "args"],
-                format!("must have at most {ARGUMENTS} items"),
-                "use a file",
-            );
+            self.error(&["servers", slug, "args"], format!("must have at most {ARGUMENTS} items"), "use a file");
         }
         for name in raw.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
                 let what = "is no name of a variable";
-                self.error(
-                    &["servers", slug, "env", name],
-                    what,
-                    "it must not be empty or contain =",
-                );
+                self.error(&["servers", slug, "env", name], what, "it must not be empty or contain =");
             }
         }
         self.found(slug, &command.0, raw);
         let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
         if raw.enabled.0 && cwd.as_ref().is_some_and(|cwd| !cwd.is_dir()) {
             let what = "there is no such folder";
-            self.warning(
-                &["servers", slug, "cwd"],
-                what,
-                "a relative path starts at the file that names it",
-            );
+            self.warning(&["servers", slug, "cwd"], what, "a relative path starts at the file that names it");
         }
         Some(Transport::Stdio {
             command: command.0.clone(),
@@ -192,9 +161,7 @@ impl Check<'_> {
     /// Warns of a program that is not installed: it may still come.
     fn found(&mut self, slug: &str, command: &str, raw: &Server) {
         let own = raw.env.get("PATH").map(|path| path.0.as_str());
-        let path = own
-            .or(self.sources.env.get("PATH").map(String::as_str))
-            .unwrap_or_default();
+        let path = own.or(self.sources.env.get("PATH").map(String::as_str)).unwrap_or_default();
         let there = if command.contains('/') {
             Path::new(command).is_file()
         } else {
@@ -211,26 +178,14 @@ impl Check<'_> {
     }
 
     fn remote(&mut self, slug: &str, url: &Text, raw: &Server) -> Option<Transport> {
-        let stdio = [
-            ("args", !raw.args.is_empty()),
-            ("env", !raw.env.is_empty()),
-            ("cwd", raw.cwd.is_some()),
-        ];
+        let stdio = [("args", !raw.args.is_empty()), ("env", !raw.env.is_empty()), ("cwd", raw.cwd.is_some())];
         self.misplaced(slug, &stdio, "command");
         if raw.transport == Some(raw::Transport::Stdio) {
-            self.error(
-                &["servers", slug, "transport"],
-                "a `url` is reached over `http` or `sse`",
-                "take it out",
-            );
+            self.error(&["servers", slug, "transport"], "a `url` is reached over `http` or `sse`", "take it out");
         }
         let key = ["servers", slug, "url"];
         let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
-            self.error(
-                &key,
-                "must be an http:// or https:// address",
-                "such as https://mcp.example.com/mcp",
-            );
+            self.error(&key, "must be an http:// or https:// address", "such as https://mcp.example.com/mcp");
             return None;
         };
         if !url.username().is_empty() || url.password().is_some() {
@@ -261,31 +216,19 @@ impl Check<'_> {
                 self.error(&path, "is no name of a header", "use letters, digits and -");
             } else if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
                 self.error(&path, "the gateway sets this header itself", "take it out");
-            } else if value
-                .0
-                .bytes()
-                .any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii())
-            {
-                self.error(
-                    &path,
-                    "must be ASCII on one line",
-                    "take line breaks and other control characters out",
-                );
+            } else if value.0.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f || !b.is_ascii()) {
+                self.error(&path, "must be ASCII on one line", "take line breaks and other control characters out");
             }
             if !seen.insert(lower) {
                 self.error(&path, "is there twice, in other letters", "keep one of them");
             }
         }
-        raw.iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string()))
-            .collect()
+        raw.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.0.trim().to_string())).collect()
     }
 }
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
-    map.iter()
-        .map(|(name, value)| (name.clone(), value.0.clone()))
-        .collect()
+    map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
 }
 
 fn is_local(url: &url::Url) -> bool {

@@ -5,16 +5,13 @@ use bytes::Bytes;
 use super::*;
 use crate::scripted::{HOLD, config, origin, post, serve};
 
-const STREAM: &str =
-    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 #[tokio::test]
 async fn frames_come_as_they_are_sent_and_the_end_gives_the_connection_back() {
-    let server = serve(&[&[
-        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n",
-        HOLD,
-    ]])
-    .await;
+    let server =
+        serve(&[&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n", HOLD]])
+            .await;
     let origin = origin(server.port, &config());
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
     let mut parts = Vec::new();
@@ -58,8 +55,7 @@ async fn a_waiting_reader_is_woken_by_what_arrives_later() {
         tcp.read(&mut [0; 1]).await.unwrap()
     });
     let mut body = origin.send(post(&origin, "")).await.unwrap().into_body();
-    let reader =
-        tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
+    let reader = tokio::spawn(async move { body.frame().await.unwrap().unwrap().into_data().unwrap() });
     tokio::task::yield_now().await;
     go.send(()).unwrap();
     assert_eq!(reader.await.unwrap(), "later");
@@ -70,23 +66,14 @@ async fn a_waiting_reader_is_woken_by_what_arrives_later() {
 async fn collecting_stops_at_the_limit_announced_or_not() {
     let server = serve(&[
         &["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n12345", HOLD],
-        &[
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n",
-            HOLD,
-        ],
-        &[
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n0\r\n\r\n",
-            HOLD,
-        ],
+        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", HOLD],
+        &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n123\r\n2\r\n45\r\n0\r\n\r\n", HOLD],
     ])
     .await;
     let origin = origin(server.port, &config());
     for _ in 0..3 {
         let body = origin.send(post(&origin, "")).await.unwrap().into_body();
-        assert!(matches!(
-            body.collect_limited(4).await,
-            Err(BodyError::TooLarge(4))
-        ));
+        assert!(matches!(body.collect_limited(4).await, Err(BodyError::TooLarge(4))));
         // What is left of it is not waited for.
         assert_eq!(origin.idle(), 0);
     }
@@ -104,10 +91,7 @@ async fn a_body_of_exactly_the_limit_is_taken_in_one_piece_or_more() {
     let origin = origin(server.port, &config());
     for expected in ["12345", "12345", ""] {
         let body = origin.send(post(&origin, "")).await.unwrap().into_body();
-        assert_eq!(
-            body.collect_limited(5).await.unwrap(),
-            Bytes::from_static(expected.as_bytes())
-        );
+        assert_eq!(body.collect_limited(5).await.unwrap(), Bytes::from_static(expected.as_bytes()));
     }
     assert_eq!((origin.idle(), server.requests.lock().len()), (1, 3));
 }
@@ -117,9 +101,6 @@ async fn a_body_that_breaks_off_is_an_error() {
     let server = serve(&[&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n12345"]]).await;
     let origin = origin(server.port, &config());
     let body = origin.send(post(&origin, "")).await.unwrap().into_body();
-    assert!(matches!(
-        body.collect_limited(100).await,
-        Err(BodyError::Broken(_))
-    ));
+    assert!(matches!(body.collect_limited(100).await, Err(BodyError::Broken(_))));
     assert_eq!(origin.idle(), 0);
 }

@@ -40,17 +40,10 @@ enum Way {
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.get(1).is_some_and(|first| first == "serve") {
-        return tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?
-            .block_on(serve());
+        return tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve());
     }
-    let number = |index: usize, default: usize| {
-        arguments
-            .get(index)
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(default)
-    };
+    let number =
+        |index: usize, default: usize| arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (requests, size) = (number(1, 60_000), number(2, 1024));
     let (mut server, port) = start()?;
     let result = match arguments.get(3..6) {
@@ -63,14 +56,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// One way alone, for a profiler.
-fn alone(
-    way: &str,
-    threads: usize,
-    tasks: usize,
-    port: u16,
-    requests: usize,
-    size: usize,
-) -> Result<(), Failure> {
+fn alone(way: &str, threads: usize, tasks: usize, port: u16, requests: usize, size: usize) -> Result<(), Failure> {
     let way = match way {
         "spawned" => Way::Spawned,
         "naive" => Way::Naive,
@@ -91,10 +77,7 @@ fn compare(port: u16, requests: usize, size: usize) -> Result<(), Failure> {
         for tasks in [1, 8, 64] {
             let mut figures: [Vec<f64>; 3] = Default::default();
             for _ in 0..5 {
-                for (way, into) in [Way::Spawned, Way::Naive, Way::Origin]
-                    .into_iter()
-                    .zip(&mut figures)
-                {
+                for (way, into) in [Way::Spawned, Way::Naive, Way::Origin].into_iter().zip(&mut figures) {
                     into.push(measure(way, threads, tasks, port, requests, size)?);
                 }
             }
@@ -102,31 +85,18 @@ fn compare(port: u16, requests: usize, size: usize) -> Result<(), Failure> {
                 all.sort_by(f64::total_cmp);
                 all[all.len() / 2]
             });
-            writeln!(
-                out,
-                "{name:16} {tasks:>5} {spawned:>9.2} {naive:>9.2} {origin:>9.2}"
-            )?;
+            writeln!(out, "{name:16} {tasks:>5} {spawned:>9.2} {naive:>9.2} {origin:>9.2}")?;
         }
     }
     Ok(())
 }
 
-fn measure(
-    way: Way,
-    threads: usize,
-    tasks: usize,
-    port: u16,
-    requests: usize,
-    size: usize,
-) -> Result<f64, Failure> {
+fn measure(way: Way, threads: usize, tasks: usize, port: u16, requests: usize, size: usize) -> Result<f64, Failure> {
     let mut builder = match threads {
         0 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
-    let runtime = builder
-        .worker_threads(threads.max(1))
-        .enable_all()
-        .build()?;
+    let runtime = builder.worker_threads(threads.max(1)).enable_all().build()?;
     runtime.block_on(async {
         let client = Arc::new(Client::new(way, port)?);
         run(&client, tasks, requests / 10, size).await?;
@@ -137,12 +107,7 @@ fn measure(
     })
 }
 
-async fn run(
-    client: &Arc<Client>,
-    tasks: usize,
-    requests: usize,
-    size: usize,
-) -> Result<(), Failure> {
+async fn run(client: &Arc<Client>, tasks: usize, requests: usize, size: usize) -> Result<(), Failure> {
     let body = Bytes::from(vec![b'x'; size]);
     let all: Vec<_> = (0..tasks)
         .map(|_| {
@@ -180,12 +145,7 @@ impl Client {
             idle_timeout: Duration::from_secs(30),
         };
         let url = url::Url::parse(&format!("http://127.0.0.1:{port}/mcp"))?;
-        let origin = Origin::new(
-            Arc::new(Connector::new(&config)?),
-            &url,
-            Policy::Operator,
-            &config,
-        )?;
+        let origin = Origin::new(Arc::new(Connector::new(&config)?), &url, Policy::Operator, &config)?;
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("host", "127.0.0.1"),
@@ -197,14 +157,7 @@ impl Client {
         ] {
             headers.insert(name, value.parse()?);
         }
-        Ok(Self {
-            way,
-            port,
-            headers,
-            senders: Mutex::default(),
-            pairs: Mutex::default(),
-            origin,
-        })
+        Ok(Self { way, port, headers, senders: Mutex::default(), pairs: Mutex::default(), origin })
     }
 
     async fn call(&self, body: Bytes) -> Result<Bytes, Failure> {
@@ -215,13 +168,7 @@ impl Client {
         match self.way {
             Way::Spawned => self.spawned(request).await,
             Way::Naive => self.naive(request).await,
-            Way::Origin => Ok(self
-                .origin
-                .send(request)
-                .await?
-                .into_body()
-                .collect_limited(1 << 20)
-                .await?),
+            Way::Origin => Ok(self.origin.send(request).await?.into_body().collect_limited(1 << 20).await?),
         }
     }
 
@@ -241,13 +188,7 @@ impl Client {
                 sender
             }
         };
-        let body = sender
-            .send_request(request)
-            .await?
-            .into_body()
-            .collect()
-            .await?
-            .to_bytes();
+        let body = sender.send_request(request).await?.into_body().collect().await?.to_bytes();
         sender.ready().await?;
         self.senders.lock().push(sender);
         Ok(body)
@@ -261,14 +202,7 @@ impl Client {
         };
         let (sender, connection) = &mut pair;
         let body = {
-            let mut exchange = pin!(async {
-                sender
-                    .send_request(request)
-                    .await?
-                    .into_body()
-                    .collect()
-                    .await
-            });
+            let mut exchange = pin!(async { sender.send_request(request).await?.into_body().collect().await });
             poll_fn(|cx| {
                 if let Poll::Ready(Err(error)) = Pin::new(&mut *connection).poll(cx) {
                     return Poll::Ready(Err(error));
@@ -294,10 +228,7 @@ fn cpu() -> Result<Duration, Failure> {
 }
 
 fn start() -> Result<(Child, u16), Failure> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .arg("serve")
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = Command::new(std::env::current_exe()?).arg("serve").stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
     Ok((child, line.trim().parse()?))
@@ -312,14 +243,9 @@ async fn serve() -> Result<(), Failure> {
         let echo = hyper::service::service_fn(|request: Request<hyper::body::Incoming>| async {
             let body = request.into_body().collect().await?.to_bytes();
             let mut response = Response::new(Full::new(body));
-            response.headers_mut().insert(
-                "content-type",
-                http::HeaderValue::from_static("application/json"),
-            );
+            response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
             Ok::<_, hyper::Error>(response)
         });
-        tokio::spawn(
-            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), echo),
-        );
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), echo));
     }
 }

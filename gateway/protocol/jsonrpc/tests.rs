@@ -18,7 +18,9 @@ fn a_request_is_indexed() {
 #[test]
 fn ids_keep_their_type_and_bad_ones_are_refused() {
     for id in ["1", "-1", "\"1\"", "0", "18446744073709551616"] {
-        let Ok(Message::Request(r)) = read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)) else { panic!("{id}") };
+        let Ok(Message::Request(r)) = read(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)) else {
+            panic!("{id}")
+        };
         assert_eq!(r.id(), id.as_bytes());
     }
     let long = format!("\"{}\"", "x".repeat(MAX_ID));
@@ -45,11 +47,20 @@ fn broken_messages_are_refused_for_the_right_reason() {
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#), Broken::Shape.to_string());
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":[]}"#), Broken::Params.to_string());
     assert_eq!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":1}}"#), Broken::Meta.to_string());
-    assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#).starts_with("keys that differ"));
-    assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Arguments":{}}}"#).starts_with("keys that differ"));
+    assert!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Name":"b"}}"#)
+            .starts_with("keys that differ")
+    );
+    assert!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","Arguments":{}}}"#)
+            .starts_with("keys that differ")
+    );
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"Method":"x"}"#).starts_with("keys that differ"));
     assert!(what(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#).starts_with("duplicate key"));
-    assert!(what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"a":1,"A":1}}}"#).starts_with("keys that differ"));
+    assert!(
+        what(r#"{"jsonrpc":"2.0","id":1,"method":"x","params":{"_meta":{"a":1,"A":1}}}"#)
+            .starts_with("keys that differ")
+    );
 }
 
 #[test]

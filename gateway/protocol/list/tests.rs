@@ -11,7 +11,10 @@ fn uris_are_namespaced_and_every_other_byte_stays() {
     let new = r#"[{"type":"resource_link","uri":"wiki+file:///a","name":"a","size":1.10},{"type":"resource","resource":{"uri":"wiki+x://y","n":12345678901234567890123}},{"type":"text","text":"\"uri\": file:///a"}]"#;
     assert_eq!(adapt(raw, Some("wiki"), modern).as_deref(), Some(new));
     assert_eq!(adapt(raw, None, modern), None);
-    assert_eq!(adapt(r#"[{"uri":"https://a/b","text":""}]"#, Some("wiki"), modern).as_deref(), Some(r#"[{"uri":"https://a/b","text":""}]"#));
+    assert_eq!(
+        adapt(r#"[{"uri":"https://a/b","text":""}]"#, Some("wiki"), modern).as_deref(),
+        Some(r#"[{"uri":"https://a/b","text":""}]"#)
+    );
     assert_eq!(adapt(r#"[{"type":"text","text":"no links"}]"#, Some("wiki"), modern), None);
     let message = r#"[{"role":"user","content":{"type":"resource","resource":{"uri":"x://y"}}}]"#;
     assert_eq!(adapt(message, Some("w"), modern).unwrap(), message.replace("x://y", "w+x://y"));
@@ -45,17 +48,24 @@ fn items_are_shown_as_the_revision_knows_them() {
         String::from_utf8(out).unwrap()
     };
     let modern = show(Revision::V2026_07_28, Some("s"));
-    assert!(modern.contains(r#""name":"s__a""#) && modern.contains("x-mcp-header") && modern.contains("outputSchema"), "{modern}");
+    assert!(
+        modern.contains(r#""name":"s__a""#) && modern.contains("x-mcp-header") && modern.contains("outputSchema"),
+        "{modern}"
+    );
     assert!(!modern.contains("execution") && modern.ends_with(r#""vendor":{"n":1.0}}"#), "{modern}");
     let legacy = show(Revision::V2025_11_25, None);
-    assert!(legacy.contains("execution") && !legacy.contains("x-mcp-header") && !legacy.contains("outputSchema"), "{legacy}");
+    assert!(
+        legacy.contains("execution") && !legacy.contains("x-mcp-header") && !legacy.contains("outputSchema"),
+        "{legacy}"
+    );
 }
 
 #[test]
 fn views_of_apps_lead_back_through_the_gateway() {
     let item = br#"{"name":"a","_meta":{"ui":{"resourceUri":"ui://x/y"},"ui/resourceUri":"ui://x/y","other":1}}"#;
     let mut out = Vec::new();
-    show_item(&mut out, item, &Shown { key: ("name", "s__a"), slug: Some("s"), revision: Revision::V2025_11_25 }).unwrap();
+    show_item(&mut out, item, &Shown { key: ("name", "s__a"), slug: Some("s"), revision: Revision::V2025_11_25 })
+        .unwrap();
     let out = String::from_utf8(out).unwrap();
     assert_eq!(out.matches("ui://s+x/y").count(), 2, "{out}");
 }

@@ -11,12 +11,48 @@ fn scan(text: &[u8]) -> Result<(), Fault> {
 #[test]
 fn accepts_and_refuses_like_the_grammar() {
     let good = [
-        "1", "-0", "0.5e-7", "\"\"", "\"\\u00e9\\n\\/\"", "[]", "{}", "[1,[2,{\"a\":[]}],{}]", " {\"a\" : null , \"b\":true} \n",
-        "1e2", "\"\u{7f}é\"",
+        "1",
+        "-0",
+        "0.5e-7",
+        "\"\"",
+        "\"\\u00e9\\n\\/\"",
+        "[]",
+        "{}",
+        "[1,[2,{\"a\":[]}],{}]",
+        " {\"a\" : null , \"b\":true} \n",
+        "1e2",
+        "\"\u{7f}é\"",
     ];
     let bad = [
-        "", " ", "01", "-", "1.", ".5", "1e", "+1", "nul", "truex", "\"", "\"\\x\"", "\"\\u12g4\"", "\"\n\"", "[1,]", "[,1]",
-        "{\"a\":1,}", "{a:1}", "{\"a\"}", "[1 2]", "{}{}", "]", "[}", "{\"a\":]", "\u{feff}1", "NaN", "'a'", "[1", "{\"a\":1",
+        "",
+        " ",
+        "01",
+        "-",
+        "1.",
+        ".5",
+        "1e",
+        "+1",
+        "nul",
+        "truex",
+        "\"",
+        "\"\\x\"",
+        "\"\\u12g4\"",
+        "\"\n\"",
+        "[1,]",
+        "[,1]",
+        "{\"a\":1,}",
+        "{a:1}",
+        "{\"a\"}",
+        "[1 2]",
+        "{}{}",
+        "]",
+        "[}",
+        "{\"a\":]",
+        "\u{feff}1",
+        "NaN",
+        "'a'",
+        "[1",
+        "{\"a\":1",
     ];
     for text in good {
         assert_eq!(scan(text.as_bytes()), Ok(()), "{text}");
@@ -41,14 +77,16 @@ fn nesting_is_bounded_at_the_edge() {
 
 #[test]
 fn keys_that_parsers_disagree_on_are_refused() {
-    let strict = |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Strict).map(drop).map_err(|f| f.what);
+    let strict =
+        |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Strict).map(drop).map_err(|f| f.what);
     assert_eq!(strict(r#"{"name":1,"name":2}"#), Err(Fault::Duplicate));
     assert_eq!(strict(r#"{"name":1,"na\u006de":2}"#), Err(Fault::Duplicate));
     assert_eq!(strict(r#"{"name":1,"Name":2}"#), Err(Fault::CaseVariant));
     assert_eq!(strict(r#"{"name\u0000":1}"#), Err(Fault::KeyBytes));
     assert_eq!(strict("{\"na\u{17f}me\":1}"), Err(Fault::KeyBytes));
     assert_eq!(strict(r#"{"a\/b":1,"_meta":{"x":1,"x":2}}"#), Ok(()));
-    let distinct = |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Distinct).map(drop).map_err(|f| f.what);
+    let distinct =
+        |text: &str| Scanner::new(text.as_bytes(), 64).unwrap().members(Keys::Distinct).map(drop).map_err(|f| f.what);
     assert_eq!(distinct("{\"é\":1,\"Name\":1,\"name\":2}"), Ok(()));
     assert_eq!(distinct(r#"{"a":1,"a":2}"#), Err(Fault::Duplicate));
     let many = |n: usize| format!("{{{}}}", (0..n).map(|i| format!("\"k{i}\":0")).collect::<Vec<_>>().join(","));

@@ -11,10 +11,7 @@ pub(crate) fn logged(format: Format, level: &str, act: impl FnOnce()) -> String 
     let lines = Buffer::default();
     let output = lines.clone();
     let filter = EnvFilter::try_new(level).unwrap();
-    let subscriber =
-        tracing_subscriber::registry()
-            .with(filter)
-            .with(layer(format, false, move || output.clone()));
+    let subscriber = tracing_subscriber::registry().with(filter).with(layer(format, false, move || output.clone()));
     tracing::subscriber::with_default(subscriber, act);
     String::from_utf8(lines.0.lock().clone()).unwrap()
 }
@@ -51,29 +48,17 @@ fn a_text_field_stays_in_its_line_whatever_it_holds() {
 #[test]
 fn a_json_line_is_one_object_whatever_its_fields_hold() {
     let text = logged(Format::Json, "info", log_evil);
-    assert!(
-        text.ends_with('\n') && !text.trim_end().contains(is_dangerous),
-        "{text:?}"
-    );
+    assert!(text.ends_with('\n') && !text.trim_end().contains(is_dangerous), "{text:?}");
     let line: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
-    assert_eq!(
-        (line["shown"].as_str(), line["quoted"].as_str()),
-        (Some(EVIL), Some(EVIL))
-    );
+    assert_eq!((line["shown"].as_str(), line["quoted"].as_str()), (Some(EVIL), Some(EVIL)));
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["message"], format!("said: {EVIL}"));
 }
 
 #[test]
 fn text_without_a_terminal_has_no_colour() {
-    let text = logged(Format::Text, "info", || {
-        tracing::error!(answer = 42, "plain")
-    });
-    assert!(
-        text.trim_end()
-            .ends_with("ERROR lockgate_telemetry::log::tests: plain answer=42"),
-        "{text:?}"
-    );
+    let text = logged(Format::Text, "info", || tracing::error!(answer = 42, "plain"));
+    assert!(text.trim_end().ends_with("ERROR lockgate_telemetry::log::tests: plain answer=42"), "{text:?}");
 }
 
 #[test]
@@ -93,15 +78,10 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new("warn").unwrap());
     let guard = Guard(handle);
     let subscriber =
-        tracing_subscriber::registry()
-            .with(filter)
-            .with(layer(Format::Text, false, move || output.clone()));
+        tracing_subscriber::registry().with(filter).with(layer(Format::Text, false, move || output.clone()));
     tracing::subscriber::with_default(subscriber, || {
         tracing::info!("hidden");
-        assert!(matches!(
-            guard.set_level("lockgate=loudest"),
-            Err(LogError::Level(_))
-        ));
+        assert!(matches!(guard.set_level("lockgate=loudest"), Err(LogError::Level(_))));
         guard.set_level("debug").unwrap();
         tracing::debug!("shown");
     });
@@ -111,19 +91,8 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
 
 #[test]
 fn logging_is_set_up_once() {
-    let config = Config {
-        level: "off".into(),
-        format: Format::Text,
-        otlp: None,
-        tools: 1,
-    };
-    assert!(matches!(
-        init(&Config {
-            level: "a=b=c".into(),
-            ..config.clone()
-        }),
-        Err(LogError::Level(_))
-    ));
+    let config = Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1 };
+    assert!(matches!(init(&Config { level: "a=b=c".into(), ..config.clone() }), Err(LogError::Level(_))));
     assert!(init(&config).is_ok());
     assert!(matches!(init(&config), Err(LogError::Twice)));
 }

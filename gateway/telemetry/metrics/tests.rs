@@ -7,12 +7,7 @@ use crate::config::Format;
 use crate::counters::{Outcome, ServerState};
 
 fn metrics(tools: usize) -> Metrics {
-    Metrics::new(&Config {
-        level: "info".into(),
-        format: Format::Text,
-        otlp: None,
-        tools,
-    })
+    Metrics::new(&Config { level: "info".into(), format: Format::Text, otlp: None, tools })
 }
 
 fn has(text: &str, line: &str) -> bool {
@@ -51,57 +46,21 @@ fn calls_are_exported_by_server_tool_and_outcome() {
 #[test]
 fn handles_of_one_name_are_one() {
     let metrics = metrics(10);
-    assert!(Arc::ptr_eq(
-        &metrics.tool("a", "x"),
-        &metrics.tool("a", "x")
-    ));
-    assert!(!Arc::ptr_eq(
-        &metrics.tool("a", "x"),
-        &metrics.tool("b", "x")
-    ));
-    assert!(Arc::ptr_eq(
-        metrics.tool("a", "x").server(),
-        &metrics.server("a")
-    ));
+    assert!(Arc::ptr_eq(&metrics.tool("a", "x"), &metrics.tool("a", "x")));
+    assert!(!Arc::ptr_eq(&metrics.tool("a", "x"), &metrics.tool("b", "x")));
+    assert!(Arc::ptr_eq(metrics.tool("a", "x").server(), &metrics.server("a")));
 }
 
 #[test]
 fn tools_beyond_the_bound_are_counted_together_for_each_server() {
     let metrics = metrics(2);
-    for (server, tool) in [
-        ("a", "1"),
-        ("a", "2"),
-        ("a", "3"),
-        ("a", "4"),
-        ("b", "1"),
-        ("b", "other"),
-    ] {
-        metrics
-            .tool(server, tool)
-            .record(Outcome::Ok, Duration::ZERO);
+    for (server, tool) in [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4"), ("b", "1"), ("b", "other")] {
+        metrics.tool(server, tool).record(Outcome::Ok, Duration::ZERO);
     }
     let text = metrics.render();
-    assert!(
-        has(
-            &text,
-            r#"lockgate_calls_total{outcome="ok",server="a",tool="2"} 1"#
-        ),
-        "{text}"
-    );
-    assert!(
-        has(
-            &text,
-            r#"lockgate_calls_total{outcome="ok",server="a",tool="other"} 2"#
-        ),
-        "{text}"
-    );
-    assert!(
-        has(
-            &text,
-            r#"lockgate_calls_total{outcome="ok",server="b",tool="other"} 2"#
-        ),
-        "{text}"
-    );
+    assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="a",tool="2"} 1"#), "{text}");
+    assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="a",tool="other"} 2"#), "{text}");
+    assert!(has(&text, r#"lockgate_calls_total{outcome="ok",server="b",tool="other"} 2"#), "{text}");
     assert_eq!(text.matches("lockgate_calls_total{").count(), 4);
 }
 
@@ -109,9 +68,7 @@ fn tools_beyond_the_bound_are_counted_together_for_each_server() {
 fn more_tools_than_the_sdk_would_keep_by_itself_are_exported_one_by_one() {
     let metrics = metrics(3000);
     for number in 0..3000 {
-        metrics
-            .tool("a", &number.to_string())
-            .record(Outcome::Ok, Duration::ZERO);
+        metrics.tool("a", &number.to_string()).record(Outcome::Ok, Duration::ZERO);
     }
     let text = metrics.render();
     assert_eq!(text.matches("lockgate_calls_total{").count(), 3000);
@@ -130,14 +87,8 @@ fn what_is_removed_leaves_the_export_and_makes_room() {
     metrics.keep_tools("b", ["2"]);
     metrics.tool("b", "3");
     let text = metrics.render();
-    assert!(
-        text.contains(r#"tool="2""#) && text.contains(r#"tool="3""#),
-        "{text}"
-    );
-    assert!(
-        !text.contains(r#"tool="1""#) && !text.contains(r#"tool="other""#),
-        "{text}"
-    );
+    assert!(text.contains(r#"tool="2""#) && text.contains(r#"tool="3""#), "{text}");
+    assert!(!text.contains(r#"tool="1""#) && !text.contains(r#"tool="other""#), "{text}");
     metrics.remove_server("unknown");
 }
 
@@ -174,12 +125,8 @@ fn gauges_rejections_and_servers_are_exported() {
 #[test]
 fn names_cannot_break_a_line_or_grow_without_end() {
     let metrics = metrics(10);
-    metrics
-        .tool("a", "x\"} 1\nevil 1")
-        .record(Outcome::Ok, Duration::ZERO);
-    metrics
-        .tool("a", &"é".repeat(500))
-        .record(Outcome::Ok, Duration::ZERO);
+    metrics.tool("a", "x\"} 1\nevil 1").record(Outcome::Ok, Duration::ZERO);
+    metrics.tool("a", &"é".repeat(500)).record(Outcome::Ok, Duration::ZERO);
     let text = metrics.render();
     assert!(!text.lines().any(|line| line.starts_with("evil")), "{text}");
     assert!(text.contains(&"é".repeat(128)) && !text.contains(&"é".repeat(129)));

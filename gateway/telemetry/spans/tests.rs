@@ -30,21 +30,10 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
                     Ok::<_, hyper::Error>(response)
                 }
             });
-            tokio::spawn(
-                hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(tcp), serve),
-            );
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), serve));
         }
     });
-    (
-        Config {
-            level: "info".into(),
-            format: Format::Text,
-            otlp: Some(endpoint.parse().unwrap()),
-            tools: 1,
-        },
-        gets,
-    )
+    (Config { level: "info".into(), format: Format::Text, otlp: Some(endpoint.parse().unwrap()), tools: 1 }, gets)
 }
 
 fn contains(body: &[u8], part: &[u8]) -> bool {
@@ -67,32 +56,17 @@ fn call<'a>(context: &'a TraceContext, parent: Option<&'a TraceContext>) -> Call
 #[tokio::test]
 async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
     let (config, mut gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config))
-        .unwrap()
-        .unwrap();
-    let parent = TraceContext::parse(
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-        None,
-    )
-    .unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
+    let parent = TraceContext::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None).unwrap();
     let context = parent.child();
     tracer.record_call(&call(&context, Some(&parent)));
     tracer.flush().await;
     let (path, body) = gets.recv().await.unwrap();
     assert_eq!(path, "/v1/traces");
     // Protobuf: fields 1 (trace), 2 (span) and 4 (parent) of a span, with their lengths.
-    assert!(contains(
-        &body,
-        &[&[0x0a, 16][..], &parent.trace_id().to_be_bytes()].concat()
-    ));
-    assert!(contains(
-        &body,
-        &[&[0x12, 8][..], &context.span_id().to_be_bytes()].concat()
-    ));
-    assert!(contains(
-        &body,
-        &[&[0x22, 8][..], &parent.span_id().to_be_bytes()].concat()
-    ));
+    assert!(contains(&body, &[&[0x0a, 16][..], &parent.trace_id().to_be_bytes()].concat()));
+    assert!(contains(&body, &[&[0x12, 8][..], &context.span_id().to_be_bytes()].concat()));
+    assert!(contains(&body, &[&[0x22, 8][..], &parent.span_id().to_be_bytes()].concat()));
     for text in [
         "tools/call files__read",
         "mcp.method.name",
@@ -110,9 +84,7 @@ async fn a_span_arrives_in_the_clients_trace_under_the_clients_span() {
 #[tokio::test]
 async fn what_the_client_did_not_sample_is_not_exported() {
     let (config, mut gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config))
-        .unwrap()
-        .unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
     tracer.record_call(&call(&TraceContext::root(false), None));
     tracer.flush().await;
     assert!(gets.try_recv().is_err());
@@ -134,9 +106,7 @@ async fn spans_that_a_collector_refuses_are_counted_as_lost() {
 #[tokio::test]
 async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
     let (config, _gets) = collector(200).await;
-    let tracer = Tracer::start(&config, &Metrics::new(&config))
-        .unwrap()
-        .unwrap();
+    let tracer = Tracer::start(&config, &Metrics::new(&config)).unwrap().unwrap();
     let context = TraceContext::root(true);
     // Nothing is awaited, so on this single-threaded runtime the exporter cannot take any.
     for _ in 0..QUEUE + 3 {
@@ -147,15 +117,6 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
 
 #[tokio::test]
 async fn without_an_endpoint_there_is_no_tracer() {
-    let config = Config {
-        level: "info".into(),
-        format: Format::Text,
-        otlp: None,
-        tools: 1,
-    };
-    assert!(
-        Tracer::start(&config, &Metrics::new(&config))
-            .unwrap()
-            .is_none()
-    );
+    let config = Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1 };
+    assert!(Tracer::start(&config, &Metrics::new(&config)).unwrap().is_none());
 }

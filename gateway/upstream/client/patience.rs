@@ -22,7 +22,8 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     call: &Call<'_>,
     work: impl FnOnce(Talk) -> F,
 ) -> Result<T, Failure> {
-    let late = || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
+    let late =
+        || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
     let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) else {
         return tokio::time::timeout(limit, work(call.conversation.clone())).await.unwrap_or_else(|_| Err(late()));
     };

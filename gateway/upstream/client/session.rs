@@ -52,7 +52,9 @@ impl Shared {
     /// The connection for a call: the session's own where the server's configuration and era ask for one.
     pub(super) async fn connection_for(&self, call: &Call<'_>) -> Result<Arc<Connection>, Failure> {
         let shared = self.shared_connection().await?;
-        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else { return Ok(shared) };
+        let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else {
+            return Ok(shared);
+        };
         let own = match self.config.sessions {
             config::Sessions::Shared => false,
             config::Sessions::Client => true,
@@ -70,10 +72,17 @@ impl Shared {
             return Ok(Arc::clone(connection));
         }
         self.sessions.forget(session.key());
-        Err(Failure::new(Kind::Lost, "the server's connection for this session has ended; the next call opens a new one"))
+        Err(Failure::new(
+            Kind::Lost,
+            "the server's connection for this session has ended; the next call opens a new one",
+        ))
     }
 
-    async fn open_for(&self, session: &Arc<dyn ClientSession>, capabilities: &[u8]) -> Result<Arc<Connection>, Failure> {
+    async fn open_for(
+        &self,
+        session: &Arc<dyn ClientSession>,
+        capabilities: &[u8],
+    ) -> Result<Arc<Connection>, Failure> {
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
         let (connection, _) = supervise::open(self, Some(Arc::downgrade(session)), capabilities)
             .await

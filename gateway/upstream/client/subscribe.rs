@@ -122,7 +122,9 @@ impl Shared {
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
     let params = [("uri", Some(write::quoted(uri)))];
     let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-    tokio::time::timeout(ACKNOWLEDGE, connection.simple(Ask::own(Method::Subscribe, &params))).await.map_err(late)??;
+    tokio::time::timeout(ACKNOWLEDGE, connection.simple(Ask::own(Method::Subscribe, &params)))
+        .await
+        .map_err(late)??;
     connection.subscribed.lock().insert(uri.to_owned());
     Ok(())
 }

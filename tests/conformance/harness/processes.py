@@ -50,7 +50,12 @@ def running(command: list[str], log: Path, output=None):
     It ends with the block."""
     with log.open("wb") as errors:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output or errors, stderr=errors
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output or errors,
+            stderr=errors,
+            # The gateway refuses variables of its own that it does not know, and these are ours.
+            env={name: value for name, value in os.environ.items() if not name.startswith("LOCKGATE_")},
         )
     _children.add(child)
     try:

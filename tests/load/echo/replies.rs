@@ -35,16 +35,11 @@ pub fn nothing(id: &[u8]) -> Bytes {
 }
 
 pub fn error(id: &[u8], code: i32, words: &str) -> Bytes {
-    around(
-        id,
-        format!(r#","error":{{"code":{code},"message":"{words}"}}}}"#).as_bytes(),
-    )
+    around(id, format!(r#","error":{{"code":{code},"message":"{words}"}}}}"#).as_bytes())
 }
 
 pub fn unreadable() -> Bytes {
-    Bytes::from_static(
-        br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not a JSON object"}}"#,
-    )
+    Bytes::from_static(br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"not a JSON object"}}"#)
 }
 
 pub fn unsupported(id: &[u8], requested: Option<&[u8]>) -> Bytes {
@@ -98,8 +93,10 @@ impl Lists {
             );
         }
         Self {
-            modern: format!(r#","result":{{"tools":[{all}],"resultType":"complete","ttlMs":60000,"cacheScope":"public"}}}}"#)
-                .into_bytes(),
+            modern: format!(
+                r#","result":{{"tools":[{all}],"resultType":"complete","ttlMs":60000,"cacheScope":"public"}}}}"#
+            )
+            .into_bytes(),
             legacy: format!(r#","result":{{"tools":[{all}]}}}}"#).into_bytes(),
         }
     }

@@ -14,12 +14,7 @@ async fn face(tools: usize) -> anyhow::Result<Face> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(accept(listener, Arc::new(Echo::new(tools, Eras::Both))));
-    Ok(Face {
-        name: "test",
-        address,
-        path: "/mcp",
-        tool: "echo",
-    })
+    Ok(Face { name: "test", address, path: "/mcp", tool: "echo" })
 }
 
 async fn post(face: &Face, headers: &[(&str, &str)], body: &'static str) -> anyhow::Result<Answer> {
@@ -27,10 +22,7 @@ async fn post(face: &Face, headers: &[(&str, &str)], body: &'static str) -> anyh
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/mcp".parse()?;
     for (name, value) in headers {
-        request.headers_mut().insert(
-            HeaderName::from_bytes(name.as_bytes())?,
-            HeaderValue::from_str(value)?,
-        );
+        request.headers_mut().insert(HeaderName::from_bytes(name.as_bytes())?, HeaderValue::from_str(value)?);
     }
     Peer::connect(face.address).await?.send(request).await
 }
@@ -41,17 +33,8 @@ async fn calls_of_both_eras_and_sizes_come_back_right() -> anyhow::Result<()> {
     for era in Era::BOTH {
         for body in BodySize::BOTH {
             let mut fleet = Fleet::connect(&face, era, 4, &body.text()).await?;
-            let window = fleet
-                .drive(Limit {
-                    time: Duration::from_secs(20),
-                    calls: 40,
-                })
-                .await?;
-            ensure!(
-                (window.nanos.len(), window.wrong) == (40, 0),
-                "{era:?}: {:?}",
-                window.fault
-            );
+            let window = fleet.drive(Limit { time: Duration::from_secs(20), calls: 40 }).await?;
+            ensure!((window.nanos.len(), window.wrong) == (40, 0), "{era:?}: {:?}", window.fault);
             fleet.close().await?;
         }
     }
@@ -67,24 +50,12 @@ async fn lists_are_complete_in_each_era_and_differ_by_its_fields() -> anyhow::Re
             Era::Legacy => Some(peer.open_session(&face).await?),
             Era::Modern => None,
         };
-        let answer = peer
-            .send(Template::list(&face, era, session.as_ref(), None)?.request(5))
-            .await?;
+        let answer = peer.send(Template::list(&face, era, session.as_ref(), None)?.request(5)).await?;
         expect_result(&answer, 5)?;
         let value: serde_json::Value = serde_json::from_slice(&answer.body)?;
-        assert_eq!(
-            value
-                .pointer("/result/tools")
-                .and_then(|tools| tools.as_array())
-                .map(Vec::len),
-            Some(7)
-        );
+        assert_eq!(value.pointer("/result/tools").and_then(|tools| tools.as_array()).map(Vec::len), Some(7));
         for field in ["resultType", "ttlMs", "cacheScope"] {
-            assert_eq!(
-                value["result"].get(field).is_some(),
-                era == Era::Modern,
-                "{field} {era:?}"
-            );
+            assert_eq!(value["result"].get(field).is_some(), era == Era::Modern, "{field} {era:?}");
         }
     }
     Ok(())
@@ -99,21 +70,10 @@ async fn sessions_are_required_known_and_ended() -> anyhow::Result<()> {
     let call = Template::call(&face, Era::Legacy, Some(&session), &text)?;
     expect_echo(&peer.send(call.request(3)).await?, 3, &text)?;
     peer.end_session(&face, &session).await?;
-    assert_eq!(
-        peer.send(call.request(4)).await?.status,
-        StatusCode::NOT_FOUND
-    );
+    assert_eq!(peer.send(call.request(4)).await?.status, StatusCode::NOT_FOUND);
     let without = Template::call(&face, Era::Legacy, None, &text)?;
-    assert_eq!(
-        peer.send(without.request(5)).await?.status,
-        StatusCode::BAD_REQUEST
-    );
-    assert_eq!(
-        peer.send(Template::get(&face, "/mcp")?.request(0))
-            .await?
-            .status,
-        StatusCode::METHOD_NOT_ALLOWED
-    );
+    assert_eq!(peer.send(without.request(5)).await?.status, StatusCode::BAD_REQUEST);
+    assert_eq!(peer.send(Template::get(&face, "/mcp")?.request(0)).await?.status, StatusCode::METHOD_NOT_ALLOWED);
     Ok(())
 }
 
@@ -128,45 +88,18 @@ async fn a_modern_request_must_agree_with_its_headers() -> anyhow::Result<()> {
     let called = ("mcp-method", "tools/call");
     type Case<'a> = (&'static str, &'a [(&'a str, &'a str)], u16, &'a str);
     let cases: [Case<'_>; 7] = [
-        (
-            call,
-            &[version, called, ("mcp-name", "echo")],
-            200,
-            r#""text":"a""#,
-        ),
+        (call, &[version, called, ("mcp-name", "echo")], 200, r#""text":"a""#),
         (call, &[version, called], 400, "-32020"),
         (call, &[called, ("mcp-name", "echo")], 400, "-32020"),
-        (
-            call,
-            &[version, ("mcp-method", "tools/list"), ("mcp-name", "echo")],
-            400,
-            "-32020",
-        ),
-        (
-            later,
-            &[
-                ("mcp-protocol-version", "2031-01-01"),
-                ("mcp-method", "tools/list"),
-            ],
-            400,
-            "-32022",
-        ),
+        (call, &[version, ("mcp-method", "tools/list"), ("mcp-name", "echo")], 400, "-32020"),
+        (later, &[("mcp-protocol-version", "2031-01-01"), ("mcp-method", "tools/list")], 400, "-32022"),
         (ping, &[version, ("mcp-method", "ping")], 404, "-32601"),
-        (
-            bare,
-            &[version, ("mcp-method", "tools/list")],
-            400,
-            "-32602",
-        ),
+        (bare, &[version, ("mcp-method", "tools/list")], 400, "-32602"),
     ];
     for (body, headers, status, words) in cases {
         let answer = post(&face, headers, body).await?;
         let shown = String::from_utf8_lossy(&answer.body).into_owned();
-        ensure!(
-            answer.status.as_u16() == status && shown.contains(words),
-            "{headers:?}: {} {shown}",
-            answer.status
-        );
+        ensure!(answer.status.as_u16() == status && shown.contains(words), "{headers:?}: {} {shown}", answer.status);
     }
     Ok(())
 }
@@ -175,24 +108,14 @@ async fn a_modern_request_must_agree_with_its_headers() -> anyhow::Result<()> {
 async fn a_listen_is_acknowledged_and_held() -> anyhow::Result<()> {
     let face = face(1).await?;
     let body = r#"{"jsonrpc":"2.0","id":"L1","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
-    let headers = [
-        ("mcp-protocol-version", MODERN),
-        ("mcp-method", "subscriptions/listen"),
-    ];
+    let headers = [("mcp-protocol-version", MODERN), ("mcp-method", "subscriptions/listen")];
     // The answer's body has no end, so that reading it whole must take longer than any wait.
     let held = tokio::time::timeout(Duration::from_millis(200), post(&face, &headers, body)).await;
     assert!(held.is_err(), "the stream ended");
     let event = replies::acknowledged(br#""L1""#);
-    let json: serde_json::Value = serde_json::from_slice(
-        event
-            .trim_ascii()
-            .strip_prefix(b"data: ")
-            .unwrap_or_default(),
-    )?;
-    assert_eq!(
-        json["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
-        "L1"
-    );
+    let json: serde_json::Value =
+        serde_json::from_slice(event.trim_ascii().strip_prefix(b"data: ").unwrap_or_default())?;
+    assert_eq!(json["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "L1");
     Ok(())
 }
 
@@ -200,18 +123,8 @@ async fn a_listen_is_acknowledged_and_held() -> anyhow::Result<()> {
 fn every_reply_is_json() -> anyhow::Result<()> {
     let lists = Lists::new(3);
     let id = br#""a""#;
-    let call = [
-        &replies::text_before(id)[..],
-        b"x",
-        replies::MODERN_END.as_bytes(),
-    ]
-    .concat();
-    let legacy = [
-        &replies::text_before(id)[..],
-        b"x",
-        replies::LEGACY_END.as_bytes(),
-    ]
-    .concat();
+    let call = [&replies::text_before(id)[..], b"x", replies::MODERN_END.as_bytes()].concat();
+    let legacy = [&replies::text_before(id)[..], b"x", replies::LEGACY_END.as_bytes()].concat();
     let all = [
         lists.modern(id),
         lists.legacy(id),

@@ -3,25 +3,9 @@
 use super::*;
 
 fn cell(target: &'static str, cpu: &[Option<f64>]) -> Cell {
-    let sample = |cpu_us| Sample {
-        cpu_us,
-        per_second: 1.0,
-        p50_us: 1.0,
-        p99_us: 1.0,
-        calls: 1,
-    };
-    let scenario = Scenario {
-        era: Era::Modern,
-        connections: 1,
-        body: BodySize::Small,
-    };
-    Cell {
-        target,
-        scenario,
-        rounds: cpu.iter().map(|cpu| cpu.map(sample)).collect(),
-        wrong: 0,
-        fault: None,
-    }
+    let sample = |cpu_us| Sample { cpu_us, per_second: 1.0, p50_us: 1.0, p99_us: 1.0, calls: 1 };
+    let scenario = Scenario { era: Era::Modern, connections: 1, body: BodySize::Small };
+    Cell { target, scenario, rounds: cpu.iter().map(|cpu| cpu.map(sample)).collect(), wrong: 0, fault: None }
 }
 
 #[test]
@@ -35,17 +19,11 @@ fn medians_of_odd_and_even_counts() {
 fn compares_rounds_that_both_have() {
     let of = cell("a", &[Some(10.0), None, Some(30.0), Some(80.0)]);
     let with = cell("b", &[Some(10.0), Some(1.0), Some(10.0), Some(20.0)]);
-    assert_eq!(
-        compare(&of, &with, |sample| sample.cpu_us, |of, with| of / with),
-        Some(3.0)
-    );
+    assert_eq!(compare(&of, &with, |sample| sample.cpu_us, |of, with| of / with), Some(3.0));
 }
 
 #[test]
 fn every_scenario_is_there_once_with_the_promised_sizes() {
     assert_eq!(scenarios().len(), 8);
-    assert_eq!(
-        (BodySize::Small.text().len(), BodySize::Large.text().len()),
-        (100, 65536)
-    );
+    assert_eq!((BodySize::Small.text().len(), BodySize::Large.text().len()), (100, 65536));
 }

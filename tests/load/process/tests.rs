@@ -24,13 +24,9 @@ fn charges_the_work_of_grandchildren() -> anyhow::Result<()> {
     // Bounded, should the test be killed: the inner loop ends by itself.
     let script = "sh -c 'i=0; while [ $i -lt 30000000 ]; do i=$((i+1)); done' & trap 'kill $!; exit' TERM; wait";
     let mut running = shell(script, folder.path())?;
-    assert!(eventually(
-        || tree(running.child.id()).is_ok_and(|all| all.len() == 2)
-    ));
+    assert!(eventually(|| tree(running.child.id()).is_ok_and(|all| all.len() == 2)));
     let before = running.cpu()?;
-    assert!(eventually(|| running
-        .cpu()
-        .is_ok_and(|now| now.since(&before) > 20_000_000)));
+    assert!(eventually(|| running.cpu().is_ok_and(|now| now.since(&before) > 20_000_000)));
     assert!(running.memory()?.rss > 0);
     running.stop(Duration::from_secs(5))?;
     Ok(())
@@ -43,21 +39,14 @@ fn stops_by_request_and_reports_what_ended_early() -> anyhow::Result<()> {
     assert!(ended_well(running.stop(Duration::from_secs(5))?));
     let mut failing = shell("echo the reason; exit 3", folder.path())?;
     assert!(eventually(|| failing.check().is_err()));
-    let words = failing
-        .check()
-        .err()
-        .map(|error| error.to_string())
-        .unwrap_or_default();
+    let words = failing.check().err().map(|error| error.to_string()).unwrap_or_default();
     assert!(words.contains("the reason"), "{words}");
     Ok(())
 }
 
 #[test]
 fn a_thread_that_ended_is_charged_by_ticks() {
-    let cpu = |threads: &[(u32, u64)], ticks| Cpu {
-        threads: threads.iter().copied().collect(),
-        ticks,
-    };
+    let cpu = |threads: &[(u32, u64)], ticks| Cpu { threads: threads.iter().copied().collect(), ticks };
     let early = cpu(&[(1, 100), (2, 100)], 5);
     assert_eq!(cpu(&[(1, 400), (2, 200), (3, 50)], 6).since(&early), 450);
     assert_eq!(cpu(&[(1, 400)], 8).since(&early), 3 * TICK);

@@ -8,33 +8,14 @@ use crate::wire::Era;
 const GATE: &str = "gateway /mcp";
 
 fn cell(target: &'static str, connections: usize, cpu_us: Option<f64>, p50_us: f64) -> Cell {
-    let scenario = Scenario {
-        era: Era::Legacy,
-        connections,
-        body: BodySize::Small,
-    };
-    let sample = cpu_us.map(|cpu_us| Sample {
-        cpu_us,
-        per_second: 9.0,
-        p50_us,
-        p99_us: p50_us,
-        calls: 5,
-    });
-    Cell {
-        target,
-        scenario,
-        rounds: vec![sample],
-        wrong: 0,
-        fault: None,
-    }
+    let scenario = Scenario { era: Era::Legacy, connections, body: BodySize::Small };
+    let sample = cpu_us.map(|cpu_us| Sample { cpu_us, per_second: 9.0, p50_us, p99_us: p50_us, calls: 5 });
+    Cell { target, scenario, rounds: vec![sample], wrong: 0, fault: None }
 }
 
 fn report(gate_cpu: Option<f64>) -> Report {
-    let cells = vec![
-        cell(DIRECT, 1, Some(10.0), 40.0),
-        cell(NGINX, 1, Some(20.0), 80.0),
-        cell(GATE, 1, gate_cpu, 139.0),
-    ];
+    let cells =
+        vec![cell(DIRECT, 1, Some(10.0), 40.0), cell(NGINX, 1, Some(20.0), 80.0), cell(GATE, 1, gate_cpu, 139.0)];
     let lines = vec![Line {
         target: GATE,
         what: "initialize".into(),
@@ -43,34 +24,18 @@ fn report(gate_cpu: Option<f64>) -> Report {
         limit: Some(1.0),
         required: true,
     }];
-    Report {
-        machine: "m".into(),
-        setting: "s".into(),
-        cells,
-        lines,
-    }
+    Report { machine: "m".into(), setting: "s".into(), cells, lines }
 }
 
 #[test]
 fn targets_are_met_missed_or_without_a_figure() {
     let seen = |gate| {
         let all = report(gate).verdicts();
-        all.iter()
-            .map(|verdict| (verdict.value, verdict.met()))
-            .collect::<Vec<_>>()
+        all.iter().map(|verdict| (verdict.value, verdict.met())).collect::<Vec<_>>()
     };
-    assert_eq!(
-        seen(Some(30.0)),
-        [(Some(1.5), true), (Some(99.0), true), (Some(1.5), false)]
-    );
-    assert_eq!(
-        seen(Some(50.0)),
-        [(Some(2.5), false), (Some(99.0), true), (Some(1.5), false)]
-    );
-    assert_eq!(
-        seen(None),
-        [(None, false), (None, false), (Some(1.5), false)]
-    );
+    assert_eq!(seen(Some(30.0)), [(Some(1.5), true), (Some(99.0), true), (Some(1.5), false)]);
+    assert_eq!(seen(Some(50.0)), [(Some(2.5), false), (Some(99.0), true), (Some(1.5), false)]);
+    assert_eq!(seen(None), [(None, false), (None, false), (Some(1.5), false)]);
 }
 
 #[test]
@@ -89,13 +54,7 @@ fn the_table_and_the_json_name_every_target() {
     let report = report(Some(30.0));
     let (text, json) = (table::render(&report), report.json().to_string());
     for name in [DIRECT, NGINX, GATE] {
-        assert!(
-            text.contains(&format!("| {name} |")) && json.contains(name),
-            "{name}"
-        );
+        assert!(text.contains(&format!("| {name} |")) && json.contains(name), "{name}");
     }
-    assert!(
-        text.contains("1.50 × | 2 × | yes |") && text.contains("1.50 ms | 1 ms | NO |"),
-        "{text}"
-    );
+    assert!(text.contains("1.50 × | 2 × | yes |") && text.contains("1.50 ms | 1 ms | NO |"), "{text}");
 }

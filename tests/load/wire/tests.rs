@@ -3,21 +3,11 @@
 use super::*;
 
 fn face() -> Face {
-    Face {
-        name: "test",
-        address: SocketAddr::from(([127, 0, 0, 1], 1)),
-        path: "/mcp",
-        tool: "echo__echo",
-    }
+    Face { name: "test", address: SocketAddr::from(([127, 0, 0, 1], 1)), path: "/mcp", tool: "echo__echo" }
 }
 
 fn json(template: &Template, id: u64) -> anyhow::Result<serde_json::Value> {
-    let bytes = [
-        &template.before[..],
-        id.to_string().as_bytes(),
-        &template.after[..],
-    ]
-    .concat();
+    let bytes = [&template.before[..], id.to_string().as_bytes(), &template.after[..]].concat();
     Ok(serde_json::from_slice(&bytes)?)
 }
 
@@ -28,10 +18,7 @@ fn a_call_carries_its_era() -> anyhow::Result<()> {
     let body = json(&modern, 100_000_001)?;
     assert_eq!(body["id"], 100_000_001);
     assert_eq!(body["params"]["arguments"]["text"], "hello");
-    assert_eq!(
-        body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"],
-        MODERN
-    );
+    assert_eq!(body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN);
     assert_eq!(modern.headers[REVISION], MODERN);
     assert_eq!(modern.headers[METHOD], "tools/call");
     assert_eq!(modern.headers[NAME], "echo__echo");
@@ -60,15 +47,10 @@ fn lists_page_and_a_handshake_has_no_version_header() -> anyhow::Result<()> {
 #[test]
 fn wrong_answers_are_told_from_right_ones() {
     let judge = |status: StatusCode, body: &'static str| {
-        let answer = Answer {
-            status,
-            headers: HeaderMap::new(),
-            body: Bytes::from_static(body.as_bytes()),
-        };
+        let answer = Answer { status, headers: HeaderMap::new(), body: Bytes::from_static(body.as_bytes()) };
         expect_echo(&answer, 12, b"hello").is_ok()
     };
-    let right =
-        r#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
+    let right = r#"{"jsonrpc":"2.0","id":12,"result":{"content":[{"type":"text","text":"hello"}]}}"#;
     assert!(judge(StatusCode::OK, right));
     let streamed = r#"data: {"result":{"content":[{"type":"text","text": "hello"}]},"jsonrpc":"2.0","id": 12}"#;
     assert!(judge(StatusCode::OK, streamed));

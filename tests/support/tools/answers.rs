@@ -14,10 +14,7 @@ pub(super) fn list() -> Vec<Tool> {
         plain("test_image_content", "Answers with an image"),
         plain("test_audio_content", "Answers with a sound"),
         plain("test_embedded_resource", "Answers with a resource"),
-        plain(
-            "test_multiple_content_types",
-            "Answers with a text, an image and a resource",
-        ),
+        plain("test_multiple_content_types", "Answers with a text, an image and a resource"),
         plain("test_error_handling", "Always fails"),
     ]
 }
@@ -28,25 +25,17 @@ pub(super) fn call(name: &str) -> Option<Answer> {
         "test_simple_text" => return Some(text("This is a simple text response for testing.")),
         "test_image_content" => vec![image()],
         "test_audio_content" => vec![ContentBlock::audio(SILENCE, "audio/wav")],
-        "test_embedded_resource" => vec![resource(
-            "test://embedded-resource",
-            "text/plain",
-            "This is an embedded resource content.",
-        )],
+        "test_embedded_resource" => {
+            vec![resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+        }
         "test_multiple_content_types" => vec![
             ContentBlock::text("Multiple content types test:"),
             image(),
-            resource(
-                "test://mixed-content-resource",
-                "application/json",
-                r#"{"test":"data","value":123}"#,
-            ),
+            resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
         ],
         "test_error_handling" => {
             let words = "This tool intentionally returns an error for testing";
-            return Some(Ok(
-                CallToolResult::error(vec![ContentBlock::text(words)]).into()
-            ));
+            return Some(Ok(CallToolResult::error(vec![ContentBlock::text(words)]).into()));
         }
         _ => return None,
     };

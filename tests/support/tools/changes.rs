@@ -38,10 +38,7 @@ pub(super) fn call(call: &Call, name: &str, arguments: &JsonObject) -> Option<An
         "test_trigger_prompt_change" => shared.toggle(&shared.extra_prompt, Change::Prompts),
         "test_trigger_resource_change" => shared.toggle(&shared.extra_resource, Change::Resources),
         "test_trigger_resource_update" => {
-            let uri = arguments
-                .get("uri")
-                .and_then(Value::as_str)
-                .unwrap_or(WATCHED);
+            let uri = arguments.get("uri").and_then(Value::as_str).unwrap_or(WATCHED);
             shared.announce(Change::Resource(uri.to_owned()));
             return Some(text(format!("Announced {uri}")));
         }

@@ -18,28 +18,15 @@ pub(super) fn list() -> Vec<Tool> {
         })
     };
     vec![
-        with_schema(
-            "test_sampling",
-            "Asks the client's model",
-            takes("prompt", "What to send to the model"),
-        ),
+        with_schema("test_sampling", "Asks the client's model", takes("prompt", "What to send to the model")),
         with_schema(
             "test_elicitation",
             "Asks the user for a name and an address",
             takes("message", "What to show to the user"),
         ),
-        plain(
-            "test_elicitation_sep1034_defaults",
-            "Asks with a default for every primitive type",
-        ),
-        plain(
-            "test_elicitation_sep1330_enums",
-            "Asks with every kind of enumeration",
-        ),
-        plain(
-            "test_streaming_elicitation",
-            "Asks the user on a response that may stream",
-        ),
+        plain("test_elicitation_sep1034_defaults", "Asks with a default for every primitive type"),
+        plain("test_elicitation_sep1330_enums", "Asks with every kind of enumeration"),
+        plain("test_streaming_elicitation", "Asks the user on a response that may stream"),
         plain("test_missing_capability", "Needs a client that can sample"),
     ]
 }
@@ -92,9 +79,7 @@ async fn elicit(call: &Call, form: Value) -> Result<rmcp::model::CallToolRespons
             let answer = answers.get("form");
             let action = answer["action"].as_str().unwrap_or("cancel");
             let content = &answer["content"];
-            text(format!(
-                "Elicitation completed: action={action}, content={content}"
-            ))
+            text(format!("Elicitation completed: action={action}, content={content}"))
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rmcp::{
     ErrorData,
     model::{
-        CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult,
-        InputRequest, JsonObject, Tool,
+        CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, CreateTaskResult, InputRequest, JsonObject,
+        Tool,
     },
     task_manager::{TaskContext, TaskExit, TaskOptions},
 };
@@ -20,43 +20,25 @@ const LONGEST_SECONDS: u64 = 120;
 const POLL_MS: u64 = 200;
 
 pub(super) fn list() -> Vec<Tool> {
-    let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
+    let object =
+        |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required});
     let nothing = || object(json!({}), json!([]));
     vec![
-        with_schema(
-            "greet",
-            "Greets at once",
-            object(json!({"name": {"type": "string"}}), json!(["name"])),
-        ),
+        with_schema("greet", "Greets at once", object(json!({"name": {"type": "string"}}), json!(["name"]))),
         with_schema(
             "slow_compute",
             "Sleeps, then answers; a task if the client knows tasks",
-            object(
-                json!({"seconds": {"type": "integer"}, "label": {"type": "string"}}),
-                json!(["seconds"]),
-            ),
+            object(json!({"seconds": {"type": "integer"}, "label": {"type": "string"}}), json!(["seconds"])),
         ),
         with_schema("failing_job", "A task that ends in a tool error", nothing()),
-        with_schema(
-            "protocol_error_job",
-            "A task that ends in a protocol error",
-            nothing(),
-        ),
+        with_schema("protocol_error_job", "A task that ends in a protocol error", nothing()),
         with_schema(
             "confirm_delete",
             "A task that asks the user once",
             object(json!({"filename": {"type": "string"}}), json!(["filename"])),
         ),
-        with_schema(
-            "multi_input",
-            "A task that asks two things at once",
-            nothing(),
-        ),
-        with_schema(
-            "test_tool_with_task",
-            "Asks the user, then becomes a task",
-            nothing(),
-        ),
+        with_schema("multi_input", "A task that asks two things at once", nothing()),
+        with_schema("test_tool_with_task", "Asks the user, then becomes a task", nothing()),
     ]
 }
 
@@ -69,16 +51,11 @@ pub(super) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Opt
         "slow_compute" => slow_compute(call, arguments).await,
         "failing_job" => as_task(call, |_| async {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            Ok(CallToolResult::error(vec![ContentBlock::text(
-                "The job failed",
-            )]))
+            Ok(CallToolResult::error(vec![ContentBlock::text("The job failed")]))
         }),
-        "protocol_error_job" => as_task(call, |_| async {
-            Err(TaskExit::Error(ErrorData::internal_error(
-                "The job broke",
-                None,
-            )))
-        }),
+        "protocol_error_job" => {
+            as_task(call, |_| async { Err(TaskExit::Error(ErrorData::internal_error("The job broke", None))) })
+        }
         "confirm_delete" => confirm_delete(call, arguments).await,
         "multi_input" => multi_input(call).await,
         "test_tool_with_task" => greeting_task(call).await,
@@ -93,10 +70,7 @@ where
     W: Future<Output = Result<CallToolResult, TaskExit>> + Send + 'static,
 {
     if !call.is_modern() {
-        return Err(ErrorData::invalid_request(
-            "this tool needs the tasks extension",
-            None,
-        ));
+        return Err(ErrorData::invalid_request("this tool needs the tasks extension", None));
     }
     if !call.may_become_task() {
         return Err(ErrorData::missing_required_client_capability(
@@ -104,10 +78,7 @@ where
         ));
     }
     let options = TaskOptions::new().with_poll_interval_ms(POLL_MS);
-    let task = call
-        .shared
-        .tasks
-        .spawn(options, |context| Box::pin(work(context)));
+    let task = call.shared.tasks.spawn(options, |context| Box::pin(work(context)));
     Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
 }
 
@@ -117,12 +88,8 @@ async fn slow_compute(call: &Call, arguments: &JsonObject) -> Answer {
         .and_then(Value::as_f64)
         .filter(|seconds| *seconds >= 0.0)
         .ok_or_else(|| ErrorData::invalid_params("seconds has to be a number", None))?;
-    let pause = Duration::from_secs(LONGEST_SECONDS)
-        .min(Duration::from_secs_f64(seconds.min(f64::from(u16::MAX))));
-    let label = arguments
-        .get("label")
-        .and_then(Value::as_str)
-        .unwrap_or("nameless");
+    let pause = Duration::from_secs(LONGEST_SECONDS).min(Duration::from_secs_f64(seconds.min(f64::from(u16::MAX))));
+    let label = arguments.get("label").and_then(Value::as_str).unwrap_or("nameless");
     let words = format!("Computed {label} in {seconds} s");
     if call.may_become_task() {
         return as_task(call, move |context| async move {
@@ -149,9 +116,7 @@ async fn confirm_delete(call: &Call, arguments: &JsonObject) -> Answer {
     }
     match call.ask(&[("confirm", question)], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(answers) => {
-            text(format!("{filename}: {}", answers.get("confirm")["action"]))
-        }
+        Asked::Answered(answers) => text(format!("{filename}: {}", answers.get("confirm")["action"])),
     }
 }
 
@@ -166,31 +131,20 @@ async fn multi_input(call: &Call) -> Answer {
             Ok(said(format!("{} {}", name?["action"], confirm?["action"])))
         });
     }
-    match call
-        .ask(&[("name", name), ("confirm", confirm)], None)
-        .await?
-    {
+    match call.ask(&[("name", name), ("confirm", confirm)], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(answers) => text(format!(
-            "{} {}",
-            answers.get("name")["action"],
-            answers.get("confirm")["action"]
-        )),
+        Asked::Answered(answers) => {
+            text(format!("{} {}", answers.get("name")["action"], answers.get("confirm")["action"]))
+        }
     }
 }
 
 async fn greeting_task(call: &Call) -> Answer {
-    match call
-        .ask(&[("user_name", rounds::user_name())], None)
-        .await?
-    {
+    match call.ask(&[("user_name", rounds::user_name())], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
         Asked::Answered(answers) => {
             let name = answers.field("user_name", "name");
-            as_task(
-                call,
-                move |_| async move { Ok(said(format!("Hello, {name}!"))) },
-            )
+            as_task(call, move |_| async move { Ok(said(format!("Hello, {name}!"))) })
         }
     }
 }

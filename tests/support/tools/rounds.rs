@@ -18,64 +18,35 @@ struct Progress {
 
 pub(super) fn list() -> Vec<Tool> {
     vec![
-        plain(
-            "test_input_required_result_elicitation",
-            "Asks the user for a name",
-        ),
-        plain(
-            "test_input_required_result_sampling",
-            "Asks the client's model for a capital",
-        ),
-        plain(
-            "test_input_required_result_list_roots",
-            "Asks the client for its roots",
-        ),
-        plain(
-            "test_input_required_result_request_state",
-            "Asks with a state",
-        ),
-        plain(
-            "test_input_required_result_multiple_inputs",
-            "Asks three things at once",
-        ),
-        plain(
-            "test_input_required_result_multi_round",
-            "Asks twice, one after the other",
-        ),
-        plain(
-            "test_input_required_result_tampered_state",
-            "Refuses a state it did not write",
-        ),
-        plain(
-            "test_input_required_result_capabilities",
-            "Asks what the client can answer",
-        ),
+        plain("test_input_required_result_elicitation", "Asks the user for a name"),
+        plain("test_input_required_result_sampling", "Asks the client's model for a capital"),
+        plain("test_input_required_result_list_roots", "Asks the client for its roots"),
+        plain("test_input_required_result_request_state", "Asks with a state"),
+        plain("test_input_required_result_multiple_inputs", "Asks three things at once"),
+        plain("test_input_required_result_multi_round", "Asks twice, one after the other"),
+        plain("test_input_required_result_tampered_state", "Refuses a state it did not write"),
+        plain("test_input_required_result_capabilities", "Asks what the client can answer"),
     ]
 }
 
 pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
     let answer = match name {
         "test_input_required_result_elicitation" => {
-            one(call, "user_name", user_name(), |answers| {
-                format!("Hello, {}!", answers.field("user_name", "name"))
-            })
-            .await
+            one(call, "user_name", user_name(), |answers| format!("Hello, {}!", answers.field("user_name", "name")))
+                .await
         }
         "test_input_required_result_sampling" => {
             let question = completion("What is the capital of France?", 100);
-            one(call, "capital_question", question, |answers| {
-                answers.get("capital_question")["content"].to_string()
-            })
-            .await
+            one(call, "capital_question", question, |answers| answers.get("capital_question")["content"].to_string())
+                .await
         }
         "test_input_required_result_list_roots" => {
-            one(call, "client_roots", roots(), |answers| {
-                format!("Roots: {}", answers.get("client_roots")["roots"])
-            })
-            .await
+            one(call, "client_roots", roots(), |answers| format!("Roots: {}", answers.get("client_roots")["roots"]))
+                .await
         }
-        "test_input_required_result_request_state"
-        | "test_input_required_result_tampered_state" => confirmed(call, name).await,
+        "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+            confirmed(call, name).await
+        }
         "test_input_required_result_multiple_inputs" => several(call, name).await,
         "test_input_required_result_multi_round" => two_rounds(call, name).await,
         "test_input_required_result_capabilities" => possible(call).await,
@@ -84,12 +55,7 @@ pub(super) async fn call(call: &Call, name: &str) -> Option<Answer> {
     Some(answer)
 }
 
-async fn one(
-    call: &Call,
-    key: &str,
-    question: Value,
-    words: impl FnOnce(&Answers) -> String,
-) -> Answer {
+async fn one(call: &Call, key: &str, question: Value, words: impl FnOnce(&Answers) -> String) -> Answer {
     match call.ask(&[(key, question)], None).await? {
         Asked::Pending(pending) => Ok(pending.into()),
         Asked::Answered(answers) => text(words(&answers)),
@@ -102,20 +68,17 @@ async fn confirmed(call: &Call, tool: &str) -> Answer {
     let state = remember(call, tool, 1, None)?;
     match call.ask(&[("confirm", question)], Some(state)).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(_) if call.is_modern() && before.is_none() => Err(
-            ErrorData::invalid_params("the answers came without their requestState", None),
-        ),
+        Asked::Answered(_) if call.is_modern() && before.is_none() => {
+            Err(ErrorData::invalid_params("the answers came without their requestState", None))
+        }
         Asked::Answered(_) => text("state-ok"),
     }
 }
 
 async fn several(call: &Call, tool: &str) -> Answer {
     remembered(call, tool)?;
-    let questions = [
-        ("user_name", user_name()),
-        ("greeting", completion("Generate a greeting", 50)),
-        ("client_roots", roots()),
-    ];
+    let questions =
+        [("user_name", user_name()), ("greeting", completion("Generate a greeting", 50)), ("client_roots", roots())];
     let state = remember(call, tool, 1, None)?;
     match call.ask(&questions, Some(state)).await? {
         Asked::Pending(pending) => Ok(pending.into()),
@@ -144,9 +107,7 @@ async fn two_rounds(call: &Call, tool: &str) -> Answer {
     let state = remember(call, tool, 2, Some(&name))?;
     match call.ask(&[("step2", question)], Some(state)).await? {
         Asked::Pending(pending) => Ok(pending.into()),
-        Asked::Answered(answers) => {
-            text(format!("{name} likes {}", answers.field("step2", "color")))
-        }
+        Asked::Answered(answers) => text(format!("{name} likes {}", answers.field("step2", "color"))),
     }
 }
 
@@ -175,20 +136,15 @@ async fn possible(call: &Call) -> Answer {
 /// A state of another tool is no better than a forged one.
 fn remembered(call: &Call, tool: &str) -> Result<Option<Progress>, ErrorData> {
     match call.state::<Progress>()? {
-        Some(before) if before.tool != tool => Err(ErrorData::invalid_params(
-            "requestState belongs to another tool",
-            None,
-        )),
+        Some(before) if before.tool != tool => {
+            Err(ErrorData::invalid_params("requestState belongs to another tool", None))
+        }
         before => Ok(before),
     }
 }
 
 fn remember(call: &Call, tool: &str, round: u8, name: Option<&str>) -> Result<String, ErrorData> {
-    call.seal(&Progress {
-        tool: tool.to_owned(),
-        round,
-        name: name.map(str::to_owned),
-    })
+    call.seal(&Progress { tool: tool.to_owned(), round, name: name.map(str::to_owned) })
 }
 
 fn form(message: &str, field: &str, kind: &str) -> Value {

@@ -8,11 +8,7 @@ use super::{Answer, text, with_schema};
 
 pub(super) fn list() -> Vec<Tool> {
     vec![
-        with_schema(
-            "json_schema_2020_12_tool",
-            "Tool with JSON Schema 2020-12 features",
-            address_schema(),
-        ),
+        with_schema("json_schema_2020_12_tool", "Tool with JSON Schema 2020-12 features", address_schema()),
         with_schema(
             "test_header_arguments",
             "Takes arguments that are mirrored into headers",

@@ -17,10 +17,7 @@ pub(super) fn list() -> Vec<Tool> {
         plain("test_tool_with_logging", "Logs three messages at info"),
         plain("test_logging_tool", "Logs one message at info"),
         plain("test_tool_with_progress", "Reports progress three times"),
-        plain(
-            "test_reconnection",
-            "Closes its response stream, then answers",
-        ),
+        plain("test_reconnection", "Closes its response stream, then answers"),
     ]
 }
 
@@ -59,11 +56,7 @@ async fn reconnect(call: &Call) {
     if call.is_modern() {
         return;
     }
-    let closer = call
-        .context
-        .extensions
-        .get::<Parts>()
-        .and_then(|parts| parts.extensions.get::<StreamCloser>());
+    let closer = call.context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<StreamCloser>());
     if let Some(closer) = closer {
         // The priming event has to leave first.
         tokio::time::sleep(PAUSE).await;
