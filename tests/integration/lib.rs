@@ -4,7 +4,7 @@
 //! `cargo test --workspace` (or `cargo build --workspace`) builds the two programs that are started.
 
 #![cfg(test)]
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::needless_pass_by_value)]
 
 mod rig;
 
@@ -17,5 +17,6 @@ mod outbound;
 mod probing;
 mod reload;
 mod restart;
+mod sdk;
 mod stdio;
 mod streams;
