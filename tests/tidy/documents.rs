@@ -56,12 +56,19 @@ fn links_lead_somewhere() {
 
 #[test]
 fn every_example_is_explained_and_listed() {
-    let mut folders: Vec<&str> = files().iter().filter_map(|file| file.path.strip_prefix("examples/")?.split_once('/')).map(|(folder, _)| folder).collect();
+    let mut folders: Vec<&str> = files()
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("examples/")?.split_once('/'))
+        .map(|(folder, _)| folder)
+        .collect();
     folders.dedup();
     assert!(folders.len() >= 3, "{folders:?}");
     for folder in &folders {
         assert!(!text(&format!("examples/{folder}/README.md")).is_empty(), "examples/{folder} has no README.md");
-        assert!(text("README.md").contains(&format!("(examples/{folder})")), "README.md does not list examples/{folder}");
+        assert!(
+            text("README.md").contains(&format!("(examples/{folder})")),
+            "README.md does not list examples/{folder}"
+        );
     }
     let listed = text("README.md").matches("](examples/").count();
     assert_eq!(listed, folders.len(), "examples that README.md lists");

@@ -24,7 +24,8 @@ const TABLE: [(&str, &[&str]); 11] = [
 
 /// Layers that only compute, and what would let them do more.
 const PURE: [&str; 2] = ["protocol", "policy"];
-const EFFECTS: [&str; 9] = ["axum", "hyper", "hyper-util", "notify", "process-wrap", "reqwest", "rustix", "socket2", "tokio"];
+const EFFECTS: [&str; 9] =
+    ["axum", "hyper", "hyper-util", "notify", "process-wrap", "reqwest", "rustix", "socket2", "tokio"];
 
 const TESTS: &str = "lockgate-tests-";
 
@@ -124,14 +125,20 @@ fn the_architecture_page_shows_the_table() {
 #[test]
 fn a_planted_import_is_found() {
     let manifest = |layer: &str, import: &str| {
-        format!("[package]\nname = \"lockgate-{layer}\"\n[dependencies]\n{import}\n[dev-dependencies]\nlockgate-config = {{}}")
+        format!(
+            "[package]\nname = \"lockgate-{layer}\"\n[dependencies]\n{import}\n[dev-dependencies]\nlockgate-config = {{}}"
+        )
     };
     assert!(forbidden_imports("upstream", &manifest("upstream", "lockgate-egress.workspace = true")).is_empty());
     let planted = [
         ("protocol", "lockgate-egress.workspace = true", "protocol must not import egress"),
         ("proxy", "lockgate-listener = { workspace = true }", "proxy must not import listener"),
         ("authn", "alias = { package = \"lockgate-proxy\", path = \"../proxy\" }", "authn must not import proxy"),
-        ("policy", "[target.'cfg(unix)'.dependencies]\nlockgate-config.workspace = true", "policy must not import config"),
+        (
+            "policy",
+            "[target.'cfg(unix)'.dependencies]\nlockgate-config.workspace = true",
+            "policy must not import config",
+        ),
         ("policy", "tokio.workspace = true", "policy only computes and must not use tokio"),
         ("extra", "", "the layer extra is not in the table"),
     ];

@@ -6,10 +6,7 @@ use crate::tree::{files, root};
 
 /// File, and for each tool whether it may be called.
 const POLICIES: [(&str, &[(&str, bool)]); 3] = [
-    (
-        "deny-all.yaml",
-        &[("files__read_file", false), ("time__get_current_time", false), ("system__status", false)],
-    ),
+    ("deny-all.yaml", &[("files__read_file", false), ("time__get_current_time", false), ("system__status", false)]),
     (
         "developer.yaml",
         &[
@@ -55,7 +52,11 @@ fn policies_decide_as_they_say() {
 
 #[test]
 fn every_policy_is_tried_and_explained() {
-    let there: Vec<&str> = files().iter().filter_map(|file| file.path.strip_prefix("policies/")).filter(|file| file.ends_with(".yaml")).collect();
+    let there: Vec<&str> = files()
+        .iter()
+        .filter_map(|file| file.path.strip_prefix("policies/"))
+        .filter(|file| file.ends_with(".yaml"))
+        .collect();
     assert_eq!(there, POLICIES.map(|(file, _)| file), "files of policies/");
     let readme = files().iter().find(|file| file.path == "policies/README.md").map_or("", |file| &file.text);
     for file in there {

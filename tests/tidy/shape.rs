@@ -41,7 +41,8 @@ fn closes(line: &str) -> bool {
 fn function(line: &str) -> Option<&str> {
     const BEFORE: [&str; 5] = ["pub", "async", "const", "unsafe", "extern"];
     let mut words = line.split_whitespace();
-    let before = |word: &str| BEFORE.contains(&word) || word.starts_with("pub(") || word.ends_with(')') || word == "\"C\"";
+    let before =
+        |word: &str| BEFORE.contains(&word) || word.starts_with("pub(") || word.ends_with(')') || word == "\"C\"";
     let first = words.find(|word| !before(word))?;
     (first == "fn").then(|| words.next())?.and_then(|rest| rest.split(['(', '<']).next())
 }
@@ -82,11 +83,19 @@ fn planted_files_are_found() {
 #[test]
 fn planted_functions_are_found() {
     let body = |head: &str, lines: usize| format!("    {head}\n{}    }}\n", "        step();\n".repeat(lines));
-    for head in ["fn long() {", "pub(crate) async fn long<T>(", "pub const fn long(&self) -> u8 {", "pub(in crate::a) fn long() {"] {
+    for head in [
+        "fn long() {",
+        "pub(crate) async fn long<T>(",
+        "pub const fn long(&self) -> u8 {",
+        "pub(in crate::a) fn long() {",
+    ] {
         assert!(functions(&body(head, 57)).is_empty(), "{head}");
         assert_eq!(functions(&body(head, 58)), ["fn long at line 1 has 60 lines"], "{head}");
     }
-    let trait_of = format!("fn a();\n    fn one() -> u8 {{ 1 }}\n    fn two(\n        a: u8,\n    ) -> u8;\n{}", body("fn long() {", 70));
+    let trait_of = format!(
+        "fn a();\n    fn one() -> u8 {{ 1 }}\n    fn two(\n        a: u8,\n    ) -> u8;\n{}",
+        body("fn long() {", 70)
+    );
     assert_eq!(functions(&trait_of), ["fn long at line 6 has 72 lines"]);
     assert!(functions("// a fn in words\nlet f = 1;\n").is_empty());
 }

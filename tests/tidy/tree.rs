@@ -18,9 +18,12 @@ impl File {
         self.path.ends_with(".rs")
     }
 
-    /// Whether it holds only tests of another file. The crates in `tests/` are programs and libraries themselves.
+    /// Whether it holds only tests. The other crates in `tests/` are programs and libraries themselves.
     pub fn is_test(&self) -> bool {
         let own = self.path.strip_prefix("tests/").unwrap_or(&self.path);
+        if own.strip_prefix("integration/").is_some_and(|file| !file.contains('/')) {
+            return true;
+        }
         own.split('/').any(|part| part == "tests" || part == "tests.rs")
     }
 }

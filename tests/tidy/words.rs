@@ -46,7 +46,8 @@ fn empty_names(path: &str) -> Vec<String> {
 
 fn found(words: &[&str], text: &str) -> Vec<String> {
     let lines = text.lines().enumerate();
-    let hits = lines.flat_map(|(at, line)| words.iter().filter(move |word| line.contains(**word)).map(move |word| (at, word)));
+    let hits =
+        lines.flat_map(|(at, line)| words.iter().filter(move |word| line.contains(**word)).map(move |word| (at, word)));
     hits.map(|(at, word)| format!("line {} has {word:?}", at + 1)).collect()
 }
 
@@ -72,7 +73,9 @@ fn no_place_is_anybodys_own() {
 
 #[test]
 fn planted_words_are_found() {
-    for path in ["gateway/utils.rs", "gateway/core/x.rs", "helm/templates/_helpers.tpl", "a/Manager.rs", "a/types.test.mjs"] {
+    for path in
+        ["gateway/utils.rs", "gateway/core/x.rs", "helm/templates/_helpers.tpl", "a/Manager.rs", "a/types.test.mjs"]
+    {
         assert_eq!(empty_names(path).len(), 1, "{path}");
     }
     for path in ["gateway/proxy/hub.rs", "gateway/scoreboard.rs", "tests/e2e/harness/servers.py"] {
