@@ -1,3 +1,5 @@
+//! Tests of `authn`.
+
 use super::*;
 
 fn ask(key: Option<&str>, peer: Peer, bearer: Option<&str>) -> Result<String, Unknown> {

@@ -1,3 +1,5 @@
+//! Tests of `policy`.
+
 use std::time::Duration;
 
 use super::*;

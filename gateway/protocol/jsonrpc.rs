@@ -2,9 +2,13 @@
 //!
 //! It builds no tree, copies nothing, and refuses batches (the listener takes them apart where a revision has them).
 
+mod keys;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
+
+use keys::undisguised;
 
 use crate::method::Method;
 use crate::scan::{self, Fault, Flaw, Keys, Member, Members, Scanner, Span};
@@ -119,20 +123,19 @@ struct Parts {
 pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refusal> {
     let mut parts = Parts::default();
     let mut scanner = Scanner::new(&text, max_depth).map_err(Refusal::Parse)?;
-    if scanner.peek() == Some(b'[') {
+    let first = scanner.peek();
+    if first != Some(b'{') {
         let span = scanner.value().and_then(|span| scanner.end().map(|()| span));
-        return Err(span.map_or_else(Refusal::Parse, |_| Refusal::Invalid { what: Broken::Batch, id: None }));
+        let not_object = Broken::Flaw(Flaw { what: Fault::NotObject, at: 0 });
+        let what = if first == Some(b'[') { Broken::Batch } else { not_object };
+        return Err(span.map_or_else(Refusal::Parse, |_| Refusal::Invalid { what, id: None }));
     }
     let keys = if from == From::Client { Keys::Strict } else { Keys::Distinct };
     let walked = scanner.object(keys, &mut |s, member| parts.member(s, &text, member, keys));
     let finished = walked.and_then(|_| scanner.end());
     if let Err(flaw) = finished {
-        if flaw.what.is_syntax() || flaw.what == Fault::NotObject && parts.broken.is_none() && parts.id.is_none() {
-            return Err(if flaw.what == Fault::NotObject {
-                Refusal::Invalid { what: Broken::Flaw(flaw), id: None }
-            } else {
-                Refusal::Parse(flaw)
-            });
+        if flaw.what.is_syntax() {
+            return Err(Refusal::Parse(flaw));
         }
         return Err(Refusal::Invalid { what: parts.broken.unwrap_or(Broken::Flaw(flaw)), id: parts.id });
     }
@@ -244,45 +247,6 @@ impl Parts {
             _ => invalid(Broken::Shape),
         }
     }
-}
-
-/// Members that the gateway reads. A key that is one of them but for its case would be read by some servers and not by
-/// us, so it is refused even when it stands alone.
-const KNOWN: [&str; 22] = [
-    "jsonrpc",
-    "id",
-    "method",
-    "params",
-    "result",
-    "error",
-    "_meta",
-    "name",
-    "uri",
-    "arguments",
-    "cursor",
-    "ref",
-    "argument",
-    "context",
-    "level",
-    "notifications",
-    "taskId",
-    "task",
-    "requestState",
-    "inputResponses",
-    "requestId",
-    "protocolVersion",
-];
-
-/// Refuses keys that only differ in case from one that we read.
-fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(), Flaw> {
-    if keys != Keys::Strict {
-        return Ok(());
-    }
-    let name = member.name(text);
-    if !KNOWN.contains(&&*name) && KNOWN.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-        return Err(Flaw { what: Fault::CaseVariant, at: member.key.range().start });
-    }
-    Ok(())
 }
 
 fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {

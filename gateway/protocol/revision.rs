@@ -25,7 +25,8 @@ impl Revision {
     pub const NEWEST_LEGACY: Self = Self::V2025_11_25;
     pub const NEWEST_MODERN: Self = Self::V2026_07_28;
     /// Modern revisions, newest first, then legacy ones: what `server/discover` and -32022 say.
-    pub const OFFERED: [Self; 4] = [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26];
+    pub const OFFERED: [Self; 5] =
+        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -3,65 +3,14 @@
 //! It refuses what parsers disagree on: duplicate keys, keys that differ only in case, control bytes, lone surrogates
 //! in keys, trailing text, and nesting beyond a bound. Values that nobody reads are skipped, but still validated.
 
-use std::borrow::Cow;
+mod fault;
+mod span;
+mod text;
 
-use smallvec::SmallVec;
-
-/// Where a value stands in its text, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub start: u32,
-    pub end: u32,
-}
-
-impl Span {
-    /// The bytes of the span; `text` must be the text that was scanned.
-    #[must_use]
-    pub fn of(self, text: &[u8]) -> &[u8] {
-        text.get(self.start as usize..self.end as usize).unwrap_or_default()
-    }
-
-    #[must_use]
-    pub fn range(self) -> std::ops::Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
-
-/// One member of an object: its key (raw, between the quotes) and its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    pub key: Span,
-    /// The key has escapes, so its bytes are not its text.
-    pub escaped: bool,
-    pub value: Span,
-}
-
-impl Member {
-    /// Whether the key, unescaped, is `name`.
-    #[must_use]
-    pub fn is(&self, text: &[u8], name: &str) -> bool {
-        if self.escaped { unescape(self.key.of(text)) == name } else { self.key.of(text) == name.as_bytes() }
-    }
-
-    /// The key as text.
-    #[must_use]
-    pub fn name<'a>(&self, text: &'a [u8]) -> Cow<'a, str> {
-        if self.escaped {
-            unescape(self.key.of(text))
-        } else {
-            Cow::Borrowed(std::str::from_utf8(self.key.of(text)).unwrap_or_default())
-        }
-    }
-}
-
-/// The members of one object, in order.
-pub type Members = SmallVec<[Member; 8]>;
-
-/// The value of the member called `name`.
-#[must_use]
-pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
-    members.iter().find(|m| m.is(text, name)).map(|m| m.value)
-}
+pub use fault::{Fault, Flaw};
+pub use span::{Member, Members, Span, find};
+use text::plain_run;
+pub use text::{as_str, unescape};
 
 /// How exact the keys of an object have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,49 +19,6 @@ pub enum Keys {
     Strict,
     /// Any text, but no two the same. For the results of servers, which may carry members of their own.
     Distinct,
-}
-
-/// Why a text was refused, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at byte {at}")]
-pub struct Flaw {
-    pub what: Fault,
-    pub at: usize,
-}
-
-/// What is wrong with a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    #[error("not UTF-8")]
-    Utf8,
-    #[error("not JSON")]
-    Syntax,
-    #[error("text ends early")]
-    End,
-    #[error("nested too deeply")]
-    Depth,
-    #[error("text after the value")]
-    Trailing,
-    #[error("duplicate key")]
-    Duplicate,
-    #[error("keys that differ only in case")]
-    CaseVariant,
-    #[error("key with bytes outside printable ASCII")]
-    KeyBytes,
-    #[error("too many members")]
-    Members,
-    #[error("not an object")]
-    NotObject,
-    #[error("longer than 4 GiB")]
-    Length,
-}
-
-impl Fault {
-    /// Whether the text is JSON at all (as opposed to JSON that we refuse).
-    #[must_use]
-    pub fn is_syntax(self) -> bool {
-        matches!(self, Self::Utf8 | Self::Syntax | Self::End | Self::Trailing | Self::Depth | Self::Length)
-    }
 }
 
 /// Most members of an object whose keys are compared with each other.
@@ -460,83 +366,6 @@ impl<'a> Scanner<'a> {
             self.digits()?;
         }
         Ok(())
-    }
-}
-
-/// Length of the prefix without quote, backslash and control bytes; eight bytes at a time.
-fn plain_run(text: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let has_zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
-    let (words, _) = text.as_chunks::<8>();
-    let mut at = 0;
-    for word in words {
-        let w = u64::from_le_bytes(*word);
-        let control = w.wrapping_sub(ONES * 0x20) & !w & HIGH;
-        let hit = control | has_zero(w ^ (ONES * u64::from(b'"'))) | has_zero(w ^ (ONES * u64::from(b'\\')));
-        if hit != 0 {
-            // Borrows can only set false bits above a true one, so the lowest bit is exact.
-            return at + (hit.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\').unwrap_or(rest.len())
-}
-
-/// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.
-#[must_use]
-pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
-    let Ok(text) = std::str::from_utf8(raw) else { return Cow::Borrowed("") };
-    if !raw.contains(&b'\\') {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        let (plain, tail) = rest.split_at(at);
-        out.push_str(plain);
-        let code = tail.as_bytes().get(1).copied().unwrap_or(b'\\');
-        let mut used = 2;
-        match code {
-            b'b' => out.push('\u{8}'),
-            b'f' => out.push('\u{c}'),
-            b'n' => out.push('\n'),
-            b'r' => out.push('\r'),
-            b't' => out.push('\t'),
-            b'u' => {
-                let (c, length) = unicode(tail);
-                out.push(c);
-                used = length;
-            }
-            other => out.push(char::from(other)),
-        }
-        rest = tail.get(used..).unwrap_or_default();
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
-/// One `\uXXXX` or a surrogate pair at the start of `tail`: the character and the bytes it took.
-fn unicode(tail: &str) -> (char, usize) {
-    let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
-    let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
-    if (0xD800..0xDC00).contains(&high)
-        && tail.get(6..8) == Some("\\u")
-        && let Some(low @ 0xDC00..0xE000) = unit(8)
-    {
-        let code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
-        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
-    }
-    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
-}
-
-/// The text of a scanned string value (quotes included in `raw`), or `None` when it is not a string.
-#[must_use]
-pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
-    match raw {
-        [b'"', inner @ .., b'"'] => Some(unescape(inner)),
-        _ => None,
     }
 }
 

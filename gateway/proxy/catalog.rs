@@ -35,6 +35,15 @@ struct Declared {
     version: u64,
 }
 
+impl Declared {
+    /// What the server offers; everything, as long as it has never been asked.
+    fn offers(&self) -> Offers {
+        let unknown = self.version == 0 && self.status.state != State::Disabled;
+        let all = Offers { tools: true, prompts: true, resources: true, completions: true, ..self.offers };
+        if unknown { all } else { self.offers }
+    }
+}
+
 /// One tool, prompt, resource or template of one server.
 pub(crate) struct Entry {
     pub(crate) slug: Slug,
@@ -56,7 +65,6 @@ pub(crate) struct Degraded {
 
 /// What one endpoint shows: the catalog under its policy and names.
 pub(crate) struct View {
-    pub(crate) version: u64,
     /// Names and URIs carry the server's slug.
     pub(crate) namespaced: bool,
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
@@ -137,10 +145,9 @@ impl Catalog {
         let web = items[index(ListKind::Resources)].iter().filter(|e| e.exposed == e.item.key);
         let web = web.map(|e| (Box::from(&*e.exposed), e.slug.clone())).collect();
         let declared: Vec<_> = self.declared.iter().filter(|(slug, _)| here(slug)).collect();
-        let offers = declared.iter().fold(Offers::default(), |all, (_, d)| all.or(d.offers));
+        let offers = declared.iter().fold(Offers::default(), |all, (_, d)| all.or(d.offers()));
         let instructions = declared.iter().filter_map(|(slug, d)| Some(((*slug).clone(), d.instructions.clone()?)));
         Some(View {
-            version: self.version,
             namespaced,
             servers: self
                 .servers

@@ -1,54 +1,43 @@
 //! Requests that an endpoint answers, in either era: lists and discovery from the view, everything else by the server
 //! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
 
+mod answer;
+mod count;
+
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
-use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::scan;
-use lockgate_protocol::sealed::Purpose;
-use lockgate_protocol::write::{self, Object};
-use lockgate_telemetry::audit::Record;
-use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
+use lockgate_protocol::revision::Era;
+use lockgate_telemetry::Outcome;
 use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
-use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
+pub(crate) use answer::instructions;
+use answer::{discover, page};
+use count::{Counted, audit_denial};
+
 use crate::authorize::{self, Permitted};
-use crate::catalog::View;
 use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Log, Session};
-use crate::stage::{Asked, Setup};
+use crate::stage::Asked;
 use crate::talk::{Outlet, Talk};
-use crate::{interact, legacy, list, response, state};
-
-/// How long a cursor can be used.
-const CURSOR_LIFE: u64 = 3600;
-/// How long clients may keep what we list; changes are told to those who listen.
-const TTL_MS: u64 = 60_000;
-/// The same while servers are missing.
-const DEGRADED_TTL_MS: u64 = 2_000;
-/// Longest instructions, in bytes.
-const MAX_INSTRUCTIONS: usize = 32 * 1024;
+use crate::{interact, legacy, response};
 
 /// A request of a known caller.
-pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Box<Asked>) -> Reply {
+pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
     let kind = match asked.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
         Method::Discover => {
-            settle(gateway, &mut asked).await;
             return done(&asked, Ok(discover(&asked)));
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
@@ -62,7 +51,6 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Box<Asked>) -> Re
             return done(&asked, Err(problem));
         }
     };
-    settle(gateway, &mut asked).await;
     for server in asked.view.servers.values() {
         server.touch();
     }
@@ -70,118 +58,11 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, mut asked: Box<Asked>) -> Re
     done(&asked, answer)
 }
 
-/// Waits, once after the start, for servers that are still coming up.
-async fn settle(gateway: &Arc<Gateway>, asked: &mut Asked) {
-    gateway.hub.settle(asked.setup.config.limits.discovery_deadline).await;
-    if let Some(view) = gateway.hub.view(&asked.endpoint, &asked.setup) {
-        asked.view = view;
-    }
-}
-
 fn done(asked: &Asked, answer: Result<Text, Problem>) -> Reply {
     match answer {
         Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
         Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
     }
-}
-
-/// One page of a merged list: our head and tail around bytes that were written once.
-fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
-    let limits = &asked.setup.config.limits;
-    let pages = list::pages(&asked.view, kind, asked.revision, limits.page_items);
-    let bind = asked.bind();
-    let bound = [bind[0], bind[1], bind[2], asked.request.method.as_str().as_bytes()];
-    let invalid = || Problem::invalid("the cursor is not valid any more; start again without one");
-    let number = match asked.request.param("cursor") {
-        None => 0,
-        Some(raw) => {
-            let token = scan::as_str(raw).ok_or_else(invalid)?;
-            let plain =
-                asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
-            let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
-            if plain.0.parse() != Ok(asked.view.version) {
-                return Err(invalid());
-            }
-            plain.1.parse::<usize>().map_err(|_| invalid())?
-        }
-    };
-    let page = pages.get(number).cloned().ok_or_else(invalid)?;
-    let mut head = Vec::with_capacity(256);
-    write::result_head(&mut head, asked.request.id());
-    let mut object = Object::open(&mut head);
-    if asked.era() == Era::Modern {
-        cache_hints(&mut object, &asked.view);
-    }
-    if number + 1 < pages.len() {
-        let plain = format!("{} {}", asked.view.version, number + 1);
-        let expires = state::now() + CURSOR_LIFE;
-        if let Ok(cursor) = asked.setup.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
-            object.string("nextCursor", &cursor);
-        }
-    }
-    list_meta(&mut object, asked);
-    object.key(kind.member());
-    Ok(Text::Spliced([head.into(), page, Bytes::from_static(b"}}")]))
-}
-
-fn cache_hints(object: &mut Object<'_>, view: &View) {
-    object.raw("resultType", b"\"complete\"");
-    let ttl = if view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS };
-    write::number(object.key("ttlMs"), ttl);
-    object.raw("cacheScope", b"\"private\"");
-}
-
-/// Who we are (modern), and which servers' items are missing.
-fn list_meta(object: &mut Object<'_>, asked: &Asked) {
-    let degraded = &asked.view.degraded;
-    let modern = asked.era() == Era::Modern;
-    if !modern && degraded.is_empty() {
-        return;
-    }
-    let mut inner = Object::open(object.key("_meta"));
-    if modern {
-        inner.raw(meta::SERVER_INFO, &asked.setup.info);
-    }
-    if !degraded.is_empty() {
-        let all: Vec<Value> =
-            degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect();
-        inner.raw(meta::DEGRADED, Value::Array(all).to_string().as_bytes());
-    }
-    inner.close();
-}
-
-fn discover(asked: &Asked) -> Text {
-    let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
-    let mut result = json!({
-        "resultType": "complete",
-        "supportedVersions": versions,
-        "capabilities": Offers::modern(asked.view.offers),
-        "ttlMs": if asked.view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS },
-        "cacheScope": "private",
-        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&asked.setup.info).unwrap_or_default()},
-    });
-    if let Some(text) = instructions(&asked.setup, &asked.view) {
-        result["instructions"] = text.into();
-    }
-    Text::Whole(write::result(asked.request.id(), result.to_string().as_bytes()).into())
-}
-
-/// The servers' instructions under headings, up to a bound.
-pub(crate) fn instructions(setup: &Setup, view: &View) -> Option<String> {
-    let mut all = setup.config.instructions.clone().unwrap_or_default();
-    for (slug, text) in &view.instructions {
-        if all.len() + text.len() > MAX_INSTRUCTIONS {
-            continue;
-        }
-        if !view.namespaced {
-            return Some(if all.is_empty() { text.to_string() } else { format!("{all}\n\n{text}") });
-        }
-        if !all.is_empty() {
-            all.push_str("\n\n");
-        }
-        all.push_str(&format!("# {slug}\n{text}"));
-    }
-    (!all.is_empty()).then_some(all)
 }
 
 /// A request for one server.
@@ -203,25 +84,6 @@ async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
             let session = Arc::clone(session);
             run_legacy(gateway, asked, permitted, session).await
         }
-    }
-}
-
-/// One record of a request that policy refused.
-fn audit_denial(asked: &Asked, problem: &Problem) {
-    if Record::wanted(false) {
-        let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
-        let name = asked.request.param_str("name").or_else(|| asked.request.param_str("uri"));
-        Record {
-            who: &who,
-            method: asked.request.method.as_str(),
-            name: name.as_deref(),
-            allowed: false,
-            rule: &problem.message,
-            outcome: Outcome::Denied,
-            duration: std::time::Duration::ZERO,
-            trace: None,
-        }
-        .log();
     }
 }
 
@@ -399,81 +261,6 @@ async fn complete(
         counted.outcome = problem.outcome;
     }
     answer
-}
-
-/// One call on its way. Dropped before its end, it counts as cancelled.
-struct Counted<'a> {
-    asked: &'a Asked,
-    tool: Option<Arc<ToolMetrics>>,
-    slug: String,
-    tracer: Option<&'a Tracer>,
-    parent: Option<TraceContext>,
-    context: Option<TraceContext>,
-    began: Instant,
-    outcome: Outcome,
-}
-
-impl<'a> Counted<'a> {
-    fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Self {
-        let request = &asked.request;
-        let parent = request
-            .meta_str(meta::TRACEPARENT)
-            .and_then(|parent| TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref()));
-        let tracer = gateway.tracer.as_ref();
-        let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
-        Self {
-            asked,
-            tool: permitted.metrics(),
-            slug: if tracer.is_some() { permitted.server().slug().to_owned() } else { String::new() },
-            tracer,
-            parent,
-            context,
-            began: Instant::now(),
-            outcome: Outcome::Cancelled,
-        }
-    }
-
-    /// `traceparent` and `tracestate` for the server.
-    fn trace(&self) -> Option<(String, Option<String>)> {
-        let context = self.context.as_ref()?;
-        Some((context.traceparent().as_str().to_owned(), context.tracestate().map(str::to_owned)))
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        let duration = self.began.elapsed();
-        if let Some(tool) = &self.tool {
-            tool.record(self.outcome, duration);
-        }
-        if let (Some(tracer), Some(context)) = (self.tracer, &self.context) {
-            let name = self.asked.request.param_str("name");
-            tracer.record_call(&lockgate_telemetry::Call {
-                context,
-                parent: self.parent.as_ref(),
-                method: self.asked.request.method.as_str(),
-                server: Some(&self.slug),
-                tool: name.as_deref(),
-                era: self.asked.era().as_str(),
-                outcome: self.outcome,
-                duration,
-            });
-        }
-        if Record::wanted(true) {
-            let who = format!("{}:{}", self.asked.principal.issuer, self.asked.principal.subject);
-            Record {
-                who: &who,
-                method: self.asked.request.method.as_str(),
-                name: self.asked.request.param_str("name").as_deref(),
-                allowed: true,
-                rule: "allow lists",
-                outcome: self.outcome,
-                duration,
-                trace: self.context.as_ref(),
-            }
-            .log();
-        }
-    }
 }
 
 /// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.

@@ -250,11 +250,11 @@ impl Gateway {
     }
 
     /// Tells sessions of lists that look different to them now.
-    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, setup: &Setup) {
+    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, told: &Setup, setup: &Setup) {
         let mut known = std::collections::HashMap::new();
         for session in self.sessions.all() {
             let changes = known.entry(session.endpoint.clone()).or_insert_with(|| {
-                let before = before.view(&session.endpoint, &setup.policy, setup.naming);
+                let before = before.view(&session.endpoint, &told.policy, told.naming);
                 hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup).as_deref())
             });
             for kind in changes.iter() {

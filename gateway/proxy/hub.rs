@@ -124,6 +124,7 @@ impl Hub {
 
     /// Something outside the servers changed what is visible (policy, names).
     pub(crate) fn refresh(&self) {
+        self.views.invalidate_all();
         self.wake.notify_one();
     }
 }
@@ -132,6 +133,7 @@ impl Hub {
 pub(crate) async fn follow(gateway: Arc<Gateway>) {
     let hub = &gateway.hub;
     let mut events = hub.events.subscribe();
+    let mut told = gateway.setup();
     loop {
         let changed = tokio::select! {
             event = events.recv() => match event {
@@ -153,7 +155,8 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
             let before = hub.catalog();
             hub.rebuild(&setup, &gateway.metrics);
             report(&before, &hub.catalog(), &gateway.metrics);
-            gateway.tell_sessions(&before, &setup);
+            gateway.tell_sessions(&before, &told, &setup);
+            told = setup;
         }
     }
 }

@@ -103,6 +103,7 @@ pub(crate) async fn receive(
             reply(Err(Problem::method_not_found(&request.method_name())))
         }
         method => {
+            gateway.hub.settle(setup.config.limits.discovery_deadline).await;
             let Some(view) = gateway.hub.view(&session.endpoint, &setup) else { return no_endpoint(Some(&id)) };
             let asked = Box::new(Asked {
                 view,

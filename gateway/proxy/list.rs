@@ -11,18 +11,33 @@ use crate::catalog::{View, index};
 
 /// The pages of a view's lists, written when they are first asked for.
 #[derive(Default)]
-pub(crate) struct Rendered([[OnceLock<Arc<[Bytes]>>; 5]; 4]);
+pub(crate) struct Rendered([[OnceLock<Arc<Pages>>; 5]; 4]);
 
-/// The pages of one list for clients of one revision: each the JSON text of an array.
-pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<[Bytes]> {
-    let cell = &view.rendered.0[index(kind)][revision.index()];
-    Arc::clone(cell.get_or_init(|| render(view, kind, revision, page_items)))
+/// One list as clients of one revision see it.
+pub(crate) struct Pages {
+    /// The same for the same list, also after a rebuild: cursors stay good as long as nothing has changed.
+    pub(crate) mark: String,
+    /// JSON text of an array each.
+    pub(crate) pages: Vec<Bytes>,
 }
 
-fn render(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<[Bytes]> {
+/// The pages of one list for clients of one revision.
+pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<Pages> {
+    let cell = &view.rendered.0[index(kind)][revision.index()];
+    Arc::clone(cell.get_or_init(|| {
+        let pages = render(view, kind, revision, page_items);
+        let mut hasher = blake3::Hasher::new();
+        for page in &pages {
+            hasher.update(page);
+        }
+        Arc::new(Pages { mark: hasher.finalize().to_hex().chars().take(16).collect(), pages })
+    }))
+}
+
+fn render(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Vec<Bytes> {
     let entries = &view.items[index(kind)];
     if entries.is_empty() {
-        return Arc::new([Bytes::from_static(b"[]")]);
+        return vec![Bytes::from_static(b"[]")];
     }
     let page = |entries: &[Arc<crate::catalog::Entry>]| {
         let mut out = vec![b'['];

@@ -40,6 +40,7 @@ pub(crate) async fn receive(
         return accepted();
     }
     let id = request.id_bytes();
+    gateway.hub.settle(setup.config.limits.discovery_deadline).await;
     match check(gateway, setup, principal, inbound, request) {
         Err(problem) => problem.reply(Some(&id), Era::Modern),
         Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, &asked),

@@ -1,3 +1,5 @@
+//! Tests of `tools`.
+
 use lockgate_protocol::jsonrpc::{self, From, Message, Outcome, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;

@@ -1,6 +1,7 @@
 //! The MCP client for one configured server: keeps it connected, calls it within its limits, and knows what it offers.
 //! A `tools/call` is never sent twice, whatever happens to it.
 
+mod outcome;
 mod patience;
 mod session;
 mod subscribe;
@@ -13,19 +14,18 @@ use std::time::{Duration, Instant, SystemTime};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
 use lockgate_egress::{Connector, Origin};
-use lockgate_protocol::code;
 use lockgate_protocol::header::ParamHeaders;
-use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
-use lockgate_protocol::scan;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
+use outcome::{Verdict, Waiting, is_header_mismatch, no_header_mismatch, read};
+
 use crate::breaker::Breaker;
-use crate::call::{Answer, AnswerKind, BoxFuture, Call};
+use crate::call::{Answer, BoxFuture, Call};
 use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
@@ -344,44 +344,6 @@ impl Shared {
     }
 }
 
-fn is_header_mismatch(answer: &Answer) -> bool {
-    matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
-}
-
-fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
-    if is_header_mismatch(&answer) {
-        return Err(Failure::new(
-            Kind::Garbage,
-            "the server does not accept the headers that its own tool definition asks for",
-        ));
-    }
-    Ok(answer)
-}
-
-/// Sorts an answer by its `resultType`.
-fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
-    let kind = match &response.outcome {
-        Outcome::Error(_) => AnswerKind::Error,
-        Outcome::Result(..) if !modern => AnswerKind::Complete,
-        Outcome::Result(_, members) => {
-            let kind = scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
-            match kind {
-                None | Some(b"\"complete\"") => AnswerKind::Complete,
-                Some(b"\"input_required\"") => AnswerKind::InputRequired,
-                Some(b"\"task\"") => AnswerKind::Task,
-                Some(_) => {
-                    return Err(Failure::new(
-                        Kind::Garbage,
-                        "the server answered with a kind of result that was not agreed on",
-                    )
-                    .after_send());
-                }
-            }
-        }
-    };
-    Ok(Answer { text: response.text, outcome: response.outcome, kind })
-}
-
 fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
@@ -393,51 +355,6 @@ fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
         map.insert(parsed, value);
     }
     Ok(map)
-}
-
-/// Counts one waiting call.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        let waiting = Self(count);
-        (before < max).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Tells the breaker how a call ended, also when it was dropped.
-struct Verdict<'a>(Option<&'a Breaker>);
-
-impl Verdict<'_> {
-    fn pass(mut self, result: &Result<Answer, Failure>, slug: &str) {
-        let Some(breaker) = self.0.take() else { return };
-        match result {
-            Err(failure) if failure.is_transport() => {
-                if breaker.failure(Instant::now()) {
-                    tracing::warn!(server = slug, %failure, "the breaker opens");
-                }
-            }
-            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => {
-                breaker.abandon(Instant::now())
-            }
-            _ => breaker.success(),
-        }
-    }
-}
-
-impl Drop for Verdict<'_> {
-    fn drop(&mut self) {
-        if let Some(breaker) = self.0.take() {
-            breaker.abandon(Instant::now());
-        }
-    }
 }
 
 impl Upstream for Client {

@@ -1,3 +1,5 @@
+//! Tests of `router`.
+
 use std::collections::BTreeMap;
 
 use axum::body::{Body, to_bytes};

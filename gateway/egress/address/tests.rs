@@ -1,3 +1,5 @@
+//! Tests of `address`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

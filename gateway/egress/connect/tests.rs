@@ -1,3 +1,5 @@
+//! Tests of `connect`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;

@@ -1,3 +1,5 @@
+//! Tests of `pool`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `http`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

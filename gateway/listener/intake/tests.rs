@@ -1,3 +1,5 @@
+//! Tests of `intake`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;

@@ -1,3 +1,5 @@
+//! Tests of `outflow`.
+
 #![allow(clippy::unwrap_used)]
 
 use futures_util::{FutureExt, StreamExt};

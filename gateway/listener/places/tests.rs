@@ -1,3 +1,5 @@
+//! Tests of `places`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Tests of `refusal`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;

@@ -1,3 +1,5 @@
+//! Tests of `sse`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Tests of `stdio`.
+
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use bytes::Bytes;

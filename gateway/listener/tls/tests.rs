@@ -1,3 +1,5 @@
+//! Tests of `tls`.
+
 #![allow(clippy::unwrap_used)]
 
 use tempfile::TempDir;

@@ -1,3 +1,5 @@
+//! Tests of `watch`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `jsonrpc`.
+
 use super::*;
 
 fn read(text: &str) -> Result<Message, Refusal> {

@@ -1,3 +1,5 @@
+//! Tests of `list`.
+
 use super::{show as show_item, *};
 
 fn adapt(raw: &str, slug: Option<&str>, revision: Revision) -> Option<String> {

@@ -1,3 +1,5 @@
+//! Tests of `name`.
+
 #![allow(clippy::unwrap_used)]
 use std::collections::{BTreeMap, BTreeSet};
 

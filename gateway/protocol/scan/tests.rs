@@ -1,3 +1,5 @@
+//! Tests of `scan`.
+
 use proptest::prelude::*;
 
 use super::*;

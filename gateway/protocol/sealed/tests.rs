@@ -1,3 +1,5 @@
+//! Tests of `sealed`.
+
 #![allow(clippy::unwrap_used)]
 use std::collections::HashSet;
 

@@ -1,3 +1,5 @@
+//! Tests of `uri`.
+
 #![allow(clippy::unwrap_used)]
 use proptest::prelude::*;
 

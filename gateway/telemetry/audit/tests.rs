@@ -1,3 +1,5 @@
+//! Tests of `audit`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `histogram`.
+
 use super::*;
 
 #[test]

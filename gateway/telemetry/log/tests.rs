@@ -1,3 +1,5 @@
+//! Tests of `log`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

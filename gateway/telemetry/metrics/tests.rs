@@ -1,3 +1,5 @@
+//! Tests of `metrics`.
+
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

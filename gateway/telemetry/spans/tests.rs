@@ -1,3 +1,5 @@
+//! Tests of `spans`.
+
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Tests of `trace`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `breaker`.
+
 use super::*;
 
 fn breaker() -> Breaker {

@@ -1,3 +1,5 @@
+//! Tests of `duplex`.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of `process`.
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;

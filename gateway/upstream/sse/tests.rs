@@ -1,3 +1,5 @@
+//! Tests of `sse`.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of `lines`.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;

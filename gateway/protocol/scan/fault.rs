@@ -1,0 +1,44 @@
+//! Why a text is refused.
+
+/// Why a text was refused, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at}")]
+pub struct Flaw {
+    pub what: Fault,
+    pub at: usize,
+}
+
+/// What is wrong with a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("not UTF-8")]
+    Utf8,
+    #[error("not JSON")]
+    Syntax,
+    #[error("text ends early")]
+    End,
+    #[error("nested too deeply")]
+    Depth,
+    #[error("text after the value")]
+    Trailing,
+    #[error("duplicate key")]
+    Duplicate,
+    #[error("keys that differ only in case")]
+    CaseVariant,
+    #[error("key with bytes outside printable ASCII")]
+    KeyBytes,
+    #[error("too many members")]
+    Members,
+    #[error("not an object")]
+    NotObject,
+    #[error("longer than 4 GiB")]
+    Length,
+}
+
+impl Fault {
+    /// Whether the text is JSON at all (as opposed to JSON that we refuse).
+    #[must_use]
+    pub fn is_syntax(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Syntax | Self::End | Self::Trailing | Self::Depth | Self::Length)
+    }
+}

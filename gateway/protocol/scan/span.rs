@@ -1,0 +1,63 @@
+//! Where things stand in a scanned text: values and members of objects.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+
+use super::text::unescape;
+
+/// Where a value stands in its text, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes of the span; `text` must be the text that was scanned.
+    #[must_use]
+    pub fn of(self, text: &[u8]) -> &[u8] {
+        text.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// One member of an object: its key (raw, between the quotes) and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub key: Span,
+    /// The key has escapes, so its bytes are not its text.
+    pub escaped: bool,
+    pub value: Span,
+}
+
+impl Member {
+    /// Whether the key, unescaped, is `name`.
+    #[must_use]
+    pub fn is(&self, text: &[u8], name: &str) -> bool {
+        if self.escaped { unescape(self.key.of(text)) == name } else { self.key.of(text) == name.as_bytes() }
+    }
+
+    /// The key as text.
+    #[must_use]
+    pub fn name<'a>(&self, text: &'a [u8]) -> Cow<'a, str> {
+        if self.escaped {
+            unescape(self.key.of(text))
+        } else {
+            Cow::Borrowed(std::str::from_utf8(self.key.of(text)).unwrap_or_default())
+        }
+    }
+}
+
+/// The members of one object, in order.
+pub type Members = SmallVec<[Member; 8]>;
+
+/// The value of the member called `name`.
+#[must_use]
+pub fn find(members: &[Member], text: &[u8], name: &str) -> Option<Span> {
+    members.iter().find(|m| m.is(text, name)).map(|m| m.value)
+}

@@ -1,0 +1,80 @@
+//! The text of JSON strings: runs without escapes, and what escapes mean.
+
+use std::borrow::Cow;
+
+/// Length of the prefix without quote, backslash and control bytes; eight bytes at a time.
+pub(super) fn plain_run(text: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let has_zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
+    let (words, _) = text.as_chunks::<8>();
+    let mut at = 0;
+    for word in words {
+        let w = u64::from_le_bytes(*word);
+        let control = w.wrapping_sub(ONES * 0x20) & !w & HIGH;
+        let hit = control | has_zero(w ^ (ONES * u64::from(b'"'))) | has_zero(w ^ (ONES * u64::from(b'\\')));
+        if hit != 0 {
+            // Borrows can only set false bits above a true one, so the lowest bit is exact.
+            return at + (hit.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\').unwrap_or(rest.len())
+}
+
+/// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.
+#[must_use]
+pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
+    let Ok(text) = std::str::from_utf8(raw) else { return Cow::Borrowed("") };
+    if !raw.contains(&b'\\') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (plain, tail) = rest.split_at(at);
+        out.push_str(plain);
+        let code = tail.as_bytes().get(1).copied().unwrap_or(b'\\');
+        let mut used = 2;
+        match code {
+            b'b' => out.push('\u{8}'),
+            b'f' => out.push('\u{c}'),
+            b'n' => out.push('\n'),
+            b'r' => out.push('\r'),
+            b't' => out.push('\t'),
+            b'u' => {
+                let (c, length) = unicode(tail);
+                out.push(c);
+                used = length;
+            }
+            other => out.push(char::from(other)),
+        }
+        rest = tail.get(used..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// One `\uXXXX` or a surrogate pair at the start of `tail`: the character and the bytes it took.
+fn unicode(tail: &str) -> (char, usize) {
+    let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
+    if (0xD800..0xDC00).contains(&high)
+        && tail.get(6..8) == Some("\\u")
+        && let Some(low @ 0xDC00..0xE000) = unit(8)
+    {
+        let code = 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+        return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12);
+    }
+    (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
+}
+
+/// The text of a scanned string value (quotes included in `raw`), or `None` when it is not a string.
+#[must_use]
+pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
+    match raw {
+        [b'"', inner @ .., b'"'] => Some(unescape(inner)),
+        _ => None,
+    }
+}

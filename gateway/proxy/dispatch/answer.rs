@@ -1,0 +1,131 @@
+//! What the gateway answers itself: pages of merged lists, and what it is.
+
+use bytes::Bytes;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::meta;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_protocol::scan;
+use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::write::{self, Object};
+use lockgate_upstream::ListKind;
+use serde_json::{Value, json};
+
+use crate::catalog::View;
+use crate::face::Text;
+use crate::rescue::Problem;
+use crate::stage::{Asked, Setup};
+use crate::{list, state};
+
+/// How long a cursor can be used.
+const CURSOR_LIFE: u64 = 3600;
+/// How long clients may keep what we list; changes are told to those who listen.
+const TTL_MS: u64 = 60_000;
+/// The same while servers are missing.
+const DEGRADED_TTL_MS: u64 = 2_000;
+/// Longest instructions, in bytes.
+const MAX_INSTRUCTIONS: usize = 32 * 1024;
+
+/// One page of a merged list: our head and tail around bytes that were written once.
+pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
+    let limits = &asked.setup.config.limits;
+    let list = list::pages(&asked.view, kind, asked.revision, limits.page_items);
+    let bind = asked.bind();
+    let bound = [bind[0], bind[1], bind[2], asked.request.method.as_str().as_bytes()];
+    let invalid = || Problem::invalid("the cursor is not valid any more; start again without one");
+    let number = match asked.request.param("cursor") {
+        None => 0,
+        Some(raw) => {
+            let token = scan::as_str(raw).ok_or_else(invalid)?;
+            let plain =
+                asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
+            let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
+            if plain.0 != list.mark {
+                return Err(invalid());
+            }
+            plain.1.parse::<usize>().map_err(|_| invalid())?
+        }
+    };
+    let page = list.pages.get(number).cloned().ok_or_else(invalid)?;
+    let mut head = Vec::with_capacity(256);
+    write::result_head(&mut head, asked.request.id());
+    let mut object = Object::open(&mut head);
+    if asked.era() == Era::Modern {
+        cache_hints(&mut object, &asked.view);
+    }
+    if number + 1 < list.pages.len() {
+        let plain = format!("{} {}", list.mark, number + 1);
+        let expires = state::now() + CURSOR_LIFE;
+        if let Ok(cursor) = asked.setup.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
+            object.string("nextCursor", &cursor);
+        }
+    }
+    list_meta(&mut object, asked);
+    object.key(kind.member());
+    Ok(Text::Spliced([head.into(), page, Bytes::from_static(b"}}")]))
+}
+
+fn cache_hints(object: &mut Object<'_>, view: &View) {
+    object.raw("resultType", b"\"complete\"");
+    let ttl = if view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS };
+    write::number(object.key("ttlMs"), ttl);
+    object.raw("cacheScope", b"\"private\"");
+}
+
+/// Who we are (modern), and which servers' items are missing.
+fn list_meta(object: &mut Object<'_>, asked: &Asked) {
+    let missing = !asked.view.degraded.is_empty();
+    let modern = asked.era() == Era::Modern;
+    if !modern && !missing {
+        return;
+    }
+    let mut inner = Object::open(object.key("_meta"));
+    if modern {
+        inner.raw(meta::SERVER_INFO, &asked.setup.info);
+    }
+    if missing {
+        inner.raw(meta::DEGRADED, degraded(&asked.view).to_string().as_bytes());
+    }
+    inner.close();
+}
+
+/// The servers whose items are missing, and why.
+fn degraded(view: &View) -> Value {
+    view.degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect()
+}
+
+pub(super) fn discover(asked: &Asked) -> Text {
+    let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": versions,
+        "capabilities": Offers::modern(asked.view.offers),
+        "ttlMs": if asked.view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS },
+        "cacheScope": "private",
+        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&asked.setup.info).unwrap_or_default()},
+    });
+    if !asked.view.degraded.is_empty() {
+        result["_meta"][meta::DEGRADED] = degraded(&asked.view);
+    }
+    if let Some(text) = instructions(&asked.setup, &asked.view) {
+        result["instructions"] = text.into();
+    }
+    Text::Whole(write::result(asked.request.id(), result.to_string().as_bytes()).into())
+}
+
+/// The servers' instructions under headings, up to a bound.
+pub(crate) fn instructions(setup: &Setup, view: &View) -> Option<String> {
+    let mut all = setup.config.instructions.clone().unwrap_or_default();
+    for (slug, text) in &view.instructions {
+        if all.len() + text.len() > MAX_INSTRUCTIONS {
+            continue;
+        }
+        if !view.namespaced {
+            return Some(if all.is_empty() { text.to_string() } else { format!("{all}\n\n{text}") });
+        }
+        if !all.is_empty() {
+            all.push_str("\n\n");
+        }
+        all.push_str(&format!("# {slug}\n{text}"));
+    }
+    (!all.is_empty()).then_some(all)
+}

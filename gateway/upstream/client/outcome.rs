@@ -1,0 +1,95 @@
+//! How a call ended: what kind of answer it got, and what that says to the breaker.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::scan;
+
+use crate::breaker::Breaker;
+use crate::call::{Answer, AnswerKind};
+use crate::failure::{Failure, Kind};
+
+pub(super) fn is_header_mismatch(answer: &Answer) -> bool {
+    matches!(answer.outcome, Outcome::Error(error) if error.code == code::HEADER_MISMATCH)
+}
+
+pub(super) fn no_header_mismatch(answer: Answer) -> Result<Answer, Failure> {
+    if is_header_mismatch(&answer) {
+        return Err(Failure::new(
+            Kind::Garbage,
+            "the server does not accept the headers that its own tool definition asks for",
+        ));
+    }
+    Ok(answer)
+}
+
+/// Sorts an answer by its `resultType`.
+pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> {
+    let kind = match &response.outcome {
+        Outcome::Error(_) => AnswerKind::Error,
+        Outcome::Result(..) if !modern => AnswerKind::Complete,
+        Outcome::Result(_, members) => {
+            let kind = scan::find(members, &response.text, "resultType").map(|s| s.of(&response.text));
+            match kind {
+                None | Some(b"\"complete\"") => AnswerKind::Complete,
+                Some(b"\"input_required\"") => AnswerKind::InputRequired,
+                Some(b"\"task\"") => AnswerKind::Task,
+                Some(_) => {
+                    return Err(Failure::new(
+                        Kind::Garbage,
+                        "the server answered with a kind of result that was not agreed on",
+                    )
+                    .after_send());
+                }
+            }
+        }
+    };
+    Ok(Answer { text: response.text, outcome: response.outcome, kind })
+}
+
+/// Counts one waiting call.
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    pub(super) fn enter(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        let waiting = Self(count);
+        (before < max).then_some(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells the breaker how a call ended, also when it was dropped.
+pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
+
+impl Verdict<'_> {
+    pub(super) fn pass(mut self, result: &Result<Answer, Failure>, slug: &str) {
+        let Some(breaker) = self.0.take() else { return };
+        match result {
+            Err(failure) if failure.is_transport() => {
+                if breaker.failure(Instant::now()) {
+                    tracing::warn!(server = slug, %failure, "the breaker opens");
+                }
+            }
+            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => {
+                breaker.abandon(Instant::now())
+            }
+            _ => breaker.success(),
+        }
+    }
+}
+
+impl Drop for Verdict<'_> {
+    fn drop(&mut self) {
+        if let Some(breaker) = self.0.take() {
+            breaker.abandon(Instant::now());
+        }
+    }
+}
