@@ -2,19 +2,20 @@
 //!
 //! Who drives a connection was decided by `examples/egress_cost.rs` (microseconds of CPU per request, 1 KiB each way, loopback, two
 //! shared cores; range over three runs, each the median of five interleaved rounds; `naive` lets the caller poll the connection):
-//!
-//! | runtime, callers | task per connection | naive | this pool |
-//! |---|---|---|---|
-//! | current_thread, 1 | 15.3–15.5 | 15.2–15.7 | 15.1–16.3 |
-//! | current_thread, 8 | 8.4–11.8 | 9.1–12.4 | 9.0–12.4 |
-//! | current_thread, 64 | 8.7–14.8 | 9.0–14.0 | 8.8–13.9 |
-//! | multi_thread 2, 1 | 11.9–20.8 | 21.8–28.9 | 15.6–19.6 |
-//! | multi_thread 2, 8 | 10.3–10.9 | 10.8–13.7 | 10.6–11.4 |
-//! | multi_thread 2, 64 | 10.9–14.9 | 14.5–15.6 | 11.3–14.9 |
-//!
-//! A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too: never clearly cheaper than
-//! tasks, and 1 to 5 µs dearer with 8 or more callers on one thread, though system calls (one `writev`, one `recvfrom`) and
-//! instructions in user space (19 thousand, 12 of them in hyper's reading and writing) are the same. So a task drives.
+
+//
+// | runtime, callers | task per connection | naive | this pool |
+// |---|---|---|---|
+// | current_thread, 1 | 15.3–15.5 | 15.2–15.7 | 15.1–16.3 |
+// | current_thread, 8 | 8.4–11.8 | 9.1–12.4 | 9.0–12.4 |
+// | current_thread, 64 | 8.7–14.8 | 9.0–14.0 | 8.8–13.9 |
+// | multi_thread 2, 1 | 11.9–20.8 | 21.8–28.9 | 15.6–19.6 |
+// | multi_thread 2, 8 | 10.3–10.9 | 10.8–13.7 | 10.6–11.4 |
+// | multi_thread 2, 64 | 10.9–14.9 | 14.5–15.6 | 11.3–14.9 |
+//
+// A pool polled by its callers through a waker that swallows self-inflicted wake-ups was built too: never clearly cheaper than
+// tasks, and 1 to 5 µs dearer with 8 or more callers on one thread, though system calls (one `writev`, one `recvfrom`) and
+// instructions in user space (19 thousand, 12 of them in hyper's reading and writing) are the same. So a task drives.
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,7 +6,6 @@ mod patience;
 mod session;
 mod subscribe;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -103,7 +102,6 @@ impl Client {
     }
 
     /// The configuration that it was made from.
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
     }
@@ -118,7 +116,7 @@ impl Shared {
                 let policy = lockgate_egress::Policy::Operator;
                 let origin = Origin::new(Arc::clone(&around.connector), url, policy, &around.egress)
                     .map_err(|e| unusable(e.to_string()))?;
-                Some((origin, header_map(headers).map_err(unusable)?))
+                Some((origin, crate::http::header_map(headers).map_err(unusable)?))
             }
         };
         let state = if config.enabled { State::Pending } else { State::Disabled };
@@ -342,19 +340,6 @@ impl Shared {
         let tools = if catalog.has_headers { catalog.tools.as_slice() } else { &[] };
         tools.iter().find(|tool| &*tool.key == call.target)?.headers.clone()
     }
-}
-
-fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
-    let mut map = HeaderMap::with_capacity(headers.len());
-    for (name, value) in headers {
-        let parsed =
-            http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
-        let mut value =
-            http::HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
-        value.set_sensitive(true);
-        map.insert(parsed, value);
-    }
-    Ok(map)
 }
 
 impl Upstream for Client {

@@ -1,6 +1,7 @@
 //! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event stream.
 //! It repeats nothing, follows no redirect, and resumes a broken stream only where the server gave event ids.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -375,4 +376,17 @@ pub(crate) fn status_failure(posted: &Posted, has_session: bool) -> Failure {
         }
         _ => Failure::new(Kind::Garbage, words).after_send(),
     }
+}
+
+/// Configured headers, marked as secrets.
+pub(crate) fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is not a header name"))?;
+        let mut value =
+            HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        value.set_sensitive(true);
+        map.insert(parsed, value);
+    }
+    Ok(map)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::{Value, json};
@@ -337,7 +338,11 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         let mut held = Held(tokio::spawn(hold(Arc::clone(connection), id, shared.wanted.uris())));
         let got = tokio::select! {
             uris = acknowledged => uris.ok(),
-            _ = &mut held.0 => None,
+            ended = &mut held.0 => match ended {
+                // It has no such stream, and will not have one as long as this connection stands.
+                Ok(Ok(false)) if !stood => return,
+                _ => None,
+            },
             () = tokio::time::sleep(ACKNOWLEDGE) => None,
         };
         drop(old.take());
@@ -365,7 +370,7 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
 }
 
 /// A stream that ends when it is dropped.
-struct Held(tokio::task::JoinHandle<Result<(), Failure>>);
+struct Held(tokio::task::JoinHandle<Result<bool, Failure>>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -374,7 +379,8 @@ impl Drop for Held {
 }
 
 /// One listen stream, until it ends.
-async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>) -> Result<(), Failure> {
+/// `false` when the server refused it.
+async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>) -> Result<bool, Failure> {
     let filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,
@@ -382,5 +388,6 @@ async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>) -> Result
     let params = [("notifications", Some(filter.to_string().into_bytes()))];
     let mut ask = Ask::own(Method::Listen, &params);
     ask.id = Some(id);
-    connection.ask(ask).await.map(drop)
+    let response = connection.ask(ask).await?;
+    Ok(matches!(response.outcome, Outcome::Result(..)))
 }

@@ -11,7 +11,15 @@ const PREFIX: &str = "LOCKGATE_";
 
 /// Variables with the prefix that are no keys: the configuration file, the conventional name of the bearer key, and
 /// what the program's own tests and helpers use.
-pub const RESERVED: &[&str] = &["LOCKGATE_CONFIG", "LOCKGATE_KEY", "LOCKGATE_CACHE", "LOCKGATE_BIN"];
+pub const RESERVED: &[&str] = &[
+    "LOCKGATE_CONFIG",
+    "LOCKGATE_KEY",
+    "LOCKGATE_CACHE",
+    "LOCKGATE_BIN",
+    "LOCKGATE_FIXTURE",
+    "LOCKGATE_LOGS",
+    "LOCKGATE_E2E_TOKEN",
+];
 
 /// Variables of other programs' convention and the keys they set.
 const CONVENTIONAL: &[(&str, &[&str])] = &[("MCP_SERVER_NAME", &["name"]), ("MCP_LOG_LEVEL", &["log", "level"])];
