@@ -3,11 +3,13 @@
 
 mod config;
 mod rate;
+mod refusal;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 pub use config::{Allow, Config};
 pub use rate::Rates;
+pub use refusal::Refusal;
 
 /// What policy says of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ const TABLE: [(&str, &[&str]); 11] = [
     ("egress", &[]),
     ("authn", &["egress"]),
     ("upstream", &["protocol", "egress", "telemetry"]),
-    ("tools", &["protocol", "egress", "upstream"]),
+    ("tools", &["protocol", "policy", "egress", "upstream"]),
     ("proxy", &["protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["protocol", "authn", "proxy", "telemetry"]),
     ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
