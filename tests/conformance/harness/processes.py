@@ -44,6 +44,13 @@ def _binary(variable: str, name: str, command: str) -> Path:
     return path
 
 
+def _environment() -> dict[str, str]:
+    """Ours, without the gateway's settings: a test's gateway is configured by its file alone. What the tests
+    themselves go by stays, as the client half starts this harness again below the suite."""
+    own = ("LOCKGATE_BIN", "LOCKGATE_FIXTURE", "LOCKGATE_CACHE")
+    return {name: value for name, value in os.environ.items() if name in own or not name.startswith("LOCKGATE_")}
+
+
 @contextlib.contextmanager
 def running(command: list[str], log: Path, output=None):
     """A child process, with its standard error, and its output unless it is wanted, in `log`.
@@ -54,8 +61,7 @@ def running(command: list[str], log: Path, output=None):
             stdin=subprocess.DEVNULL,
             stdout=output or errors,
             stderr=errors,
-            # The gateway refuses variables of its own that it does not know, and these are ours.
-            env={name: value for name, value in os.environ.items() if not name.startswith("LOCKGATE_")},
+            env=_environment(),
         )
     _children.add(child)
     try:
