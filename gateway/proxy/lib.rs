@@ -1,7 +1,5 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
 
-#![allow(clippy::result_large_err, reason = "problems are rare, and are moved once")]
-
 mod authorize;
 mod catalog;
 mod config;

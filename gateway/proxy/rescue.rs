@@ -2,6 +2,7 @@
 //! the log are written where the error is found.
 
 use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -19,9 +20,13 @@ use serde_json::{Value, json};
 
 use crate::face::{Reply, Text};
 
-/// An error on its way to a client.
+/// An error on its way to a client. As small as a pointer, so that what succeeds does not carry room for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem {
+pub(crate) struct Problem(Box<Inside>);
+
+/// What a [`Problem`] is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Inside {
     pub(crate) code: i64,
     pub(crate) message: Cow<'static, str>,
     pub(crate) data: Option<Value>,
@@ -33,9 +38,24 @@ pub(crate) struct Problem {
     pub(crate) outcome: Outcome,
 }
 
+impl Deref for Problem {
+    type Target = Inside;
+
+    fn deref(&self) -> &Inside {
+        &self.0
+    }
+}
+
+impl DerefMut for Problem {
+    fn deref_mut(&mut self) -> &mut Inside {
+        &mut self.0
+    }
+}
+
 impl Problem {
+    #[cold]
     pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
+        Self(Box::new(Inside {
             code,
             message: message.into(),
             data: None,
@@ -43,7 +63,7 @@ impl Problem {
             retry_after: None,
             challenge: false,
             outcome: Outcome::ProtocolError,
-        }
+        }))
     }
 
     pub(crate) fn data(mut self, data: Value) -> Self {
