@@ -1,14 +1,17 @@
 //! Credentials to principal: who is calling. It opens nothing and knows no tools.
 
+mod certificate;
 mod config;
+mod principal;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
+pub use certificate::Certificate;
 pub use config::Config;
+pub use principal::{ANONYMOUS, Identity, KEY, LOCAL, Principal};
 
 /// What a caller brought along. Made by the listener, from the connection and the `Authorization` header alone.
 #[derive(Clone)]
@@ -26,14 +29,6 @@ pub enum Peer {
     Stdio,
     /// A TCP connection.
     Address(IpAddr),
-}
-
-/// The authenticated caller: issuer and subject, never anything self-declared.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Principal {
-    /// `local` for the user of this machine, `key` for the holder of the configured key.
-    pub issuer: Arc<str>,
-    pub subject: Arc<str>,
 }
 
 /// Why a caller is nobody.
@@ -56,11 +51,11 @@ pub struct Authenticator {
 impl Authenticator {
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        let principal = |issuer: &str, subject: &str| Principal { issuer: issuer.into(), subject: subject.into() };
+        let principal = |issuer: &str, subject: &str| Principal::new(Identity::new(issuer, subject));
         Self {
             key: config.key.as_ref().map(|key| *blake3::hash(key.as_bytes()).as_bytes()),
-            local: principal("local", "user"),
-            holder: principal("key", "default"),
+            local: principal(LOCAL, "user"),
+            holder: principal(KEY, "default"),
         }
     }
 

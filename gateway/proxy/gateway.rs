@@ -1,7 +1,6 @@
 //! The gateway as clients meet it: every exchange comes in here and is taken through the steps in order. The steps
 //! themselves are in the modules that this one calls.
 
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -225,7 +224,7 @@ impl Gateway {
                 Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
                 Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
                 Chosen::Legacy => match self.session(session_id, &principal, inbound) {
-                    Some(session) => legacy::receive(self, setup, session, inbound, request).await,
+                    Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
                     None => no_session(session_id, Some(request.id()).filter(|id| !id.is_empty())),
                 },
             },
@@ -310,13 +309,6 @@ fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
 /// A header as text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim)
-}
-
-/// A number for a caller, for limits.
-pub(crate) fn caller_key(principal: &Principal) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    principal.hash(&mut hasher);
-    hasher.finish()
 }
 
 pub(crate) fn accepted() -> Reply {

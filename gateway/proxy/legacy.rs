@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::dispatch;
 use crate::face::{Endpoint, Events, Inbound, Outgoing, Reply, Text};
-use crate::gateway::{Gateway, accepted, caller_key, header, no_session, refuse, session_header};
+use crate::gateway::{Gateway, accepted, header, no_session, refuse, session_header};
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, Subscribed, parse_event_id};
 use crate::stage::{Asked, Setup};
@@ -75,6 +75,7 @@ pub(crate) fn no_endpoint(id: Option<&[u8]>) -> Reply {
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     setup: Arc<Setup>,
+    principal: Principal,
     session: Arc<Session>,
     inbound: &Inbound,
     request: Request,
@@ -108,8 +109,9 @@ pub(crate) async fn receive(
             let asked = Box::new(Asked {
                 view,
                 endpoint: session.endpoint.clone(),
-                principal: session.principal.clone(),
-                caller_key: caller_key(&session.principal),
+                caller_key: principal.key(),
+                // The session's owner, with what this request's own credential grants.
+                principal,
                 revision: session.revision,
                 caller: session.caller(),
                 session: Some(session),
@@ -288,7 +290,7 @@ pub(crate) async fn batch(
                     accepted()
                 }
                 Ok(Message::Request(r) | Message::Notification(r)) => {
-                    receive(gateway, setup, session, inbound, r).await
+                    receive(gateway, setup, principal.clone(), session, inbound, r).await
                 }
                 Err(refusal) => refuse(&refusal, &text),
             }

@@ -19,7 +19,7 @@ use crate::authorize::needs_tasks;
 use crate::catalog::View;
 use crate::dispatch;
 use crate::face::{Inbound, Reply};
-use crate::gateway::{Gateway, accepted, caller_key};
+use crate::gateway::{Gateway, accepted};
 use crate::rescue::Problem;
 use crate::stage::{Asked, Setup};
 use crate::{listen, talk};
@@ -89,7 +89,7 @@ fn check(
     let asked = Box::new(Asked {
         view,
         endpoint: inbound.endpoint.clone(),
-        caller_key: caller_key(&principal),
+        caller_key: principal.key(),
         principal,
         revision,
         caller,

@@ -1,0 +1,32 @@
+//! Tests of `principal`.
+
+use std::collections::HashSet;
+
+use super::*;
+
+fn principal(issuer: &str, subject: &str) -> Principal {
+    Principal::new(Identity::new(issuer, subject))
+}
+
+#[test]
+fn issuer_and_subject_alone_make_the_principal() {
+    let mut other = Identity::new("key", "a");
+    other.organisation = Some("acme".into());
+    other.scopes = ["x".into()].into();
+    let mut set = HashSet::from([principal("key", "a")]);
+    assert!(!set.insert(Principal::new(other)));
+    for different in [("key", "b"), ("local", "a"), ("ke", "ya"), ("keya", ""), ("", "keya")] {
+        assert!(set.insert(principal(different.0, different.1)), "{different:?}");
+    }
+    let keys: HashSet<u64> = set.iter().map(|principal| principal.key()).collect();
+    assert_eq!(keys.len(), set.len());
+}
+
+#[test]
+fn only_the_local_user_has_every_scope() {
+    assert!(principal(LOCAL, "user").has_scope("anything"));
+    assert!(!principal(KEY, "local").has_scope("anything"));
+    let mut identity = Identity::new(KEY, "a");
+    identity.scopes = ["read".into()].into();
+    assert!(identity.has_scope("read") && !identity.has_scope("rea") && !identity.has_scope("READ"));
+}
