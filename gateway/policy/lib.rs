@@ -4,6 +4,7 @@
 mod config;
 mod rate;
 mod refusal;
+pub mod url;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 

@@ -1,0 +1,222 @@
+//! The `url` rule: which URLs an argument may hold, by scheme, host, port and path. What two parsers could read in two
+//! ways is refused, because the server parses the argument again. It resolves nothing: what a name stands for is not
+//! known here, so a rule for a server that resolves names by itself is only as good as the names on its list.
+
+mod host;
+mod text;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ::url::Position;
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Refusal;
+use host::{Hosts, Named};
+use text::Parts;
+
+/// The rule as it is written in a policy file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Schemes: `http`, `https`, `ws`, `wss`. Default `https` alone.
+    pub schemes: Vec<String>,
+    /// Names of hosts: exactly, as `api.example.com`, or all below a name, as `*.example.com`. Nothing is allowed by silence.
+    pub hosts: Vec<String>,
+    /// Any name, except those that stand for machines nearby (`localhost`, `*.local`, `*.internal`, names without a dot,
+    /// names that spell an address). A name of a stranger may still resolve to an address nearby, so for a server that
+    /// resolves names by itself this is a courtesy and no protection.
+    pub any_host: bool,
+    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name. Default none.
+    pub addresses: Vec<String>,
+    /// Ports. Default: the port that the scheme stands for.
+    pub ports: Vec<u16>,
+    /// Paths, each with all that is below it: `/v1` allows `/v1` and `/v1/a`, not `/v12`. Default: any path.
+    pub paths: Vec<String>,
+    /// Longest URL in bytes, 1–8192.
+    pub max_bytes: usize,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            schemes: vec!["https".into()],
+            hosts: Vec::new(),
+            any_host: false,
+            addresses: Vec::new(),
+            ports: Vec::new(),
+            paths: Vec::new(),
+            max_bytes: 2048,
+        }
+    }
+}
+
+const SCHEMES: [&str; 4] = ["http", "https", "ws", "wss"];
+const MAX_BYTES: usize = 8192;
+/// Most entries of each list of a rule.
+const MAX_ENTRIES: usize = 1000;
+
+/// A compiled rule.
+#[derive(Clone, Debug)]
+pub struct Url {
+    schemes: BTreeSet<String>,
+    hosts: Hosts,
+    addresses: Vec<IpNet>,
+    ports: BTreeSet<u16>,
+    paths: Vec<String>,
+    max_bytes: usize,
+}
+
+/// A URL that a rule allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// As the one parser read it.
+    pub url: ::url::Url,
+    pub host: Matched,
+}
+
+/// By what the host of a URL is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matched {
+    /// The list has the name, or the name above it.
+    Listed,
+    /// The rule allows any name.
+    AnyName,
+    /// The list has the address.
+    Address,
+}
+
+impl Checked {
+    /// What an explanation of the decision has to say besides: what the rule could not know.
+    #[must_use]
+    pub fn caution(&self) -> Option<&'static str> {
+        match self.host {
+            Matched::Address => None,
+            Matched::Listed => {
+                Some("the server resolves the name by itself: whoever runs the name decides on the address")
+            }
+            Matched::AnyName => Some(
+                "the rule allows any name and the server resolves it by itself: it may stand for an address nearby; \
+                 only named hosts are safe",
+            ),
+        }
+    }
+}
+
+impl Url {
+    /// Compiles a rule.
+    ///
+    /// # Errors
+    /// The first entry that means nothing.
+    pub fn compile(spec: &Spec) -> Result<Self, String> {
+        let lists = [&spec.schemes, &spec.hosts, &spec.addresses, &spec.paths];
+        if lists.iter().any(|list| list.len() > MAX_ENTRIES) || spec.ports.len() > MAX_ENTRIES {
+            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        }
+        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
+            return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
+        }
+        if let Some(scheme) = spec.schemes.iter().find(|scheme| !SCHEMES.contains(&scheme.as_str())) {
+            return Err(format!("schemes: {scheme:?} is none of {}", SCHEMES.join(", ")));
+        }
+        if spec.schemes.is_empty() {
+            return Err("schemes: name at least one".into());
+        }
+        if spec.ports.contains(&0) {
+            return Err("ports: 0 is no port".into());
+        }
+        if let Some(path) = spec.paths.iter().find(|path| !text::is_plain_path(path)) {
+            return Err(format!("paths: {path:?} must begin with / and have no dot segments, escapes, ? or #"));
+        }
+        Ok(Self {
+            schemes: spec.schemes.iter().cloned().collect(),
+            hosts: Hosts::compile(&spec.hosts, spec.any_host)?,
+            addresses: spec.addresses.iter().map(|text| network(text)).collect::<Result<_, _>>()?,
+            ports: spec.ports.iter().copied().collect(),
+            paths: spec.paths.clone(),
+            max_bytes: spec.max_bytes,
+        })
+    }
+
+    /// Whether the rule allows this URL.
+    ///
+    /// # Errors
+    /// What is wrong with it, for whoever wrote it.
+    pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
+        if text.len() > self.max_bytes {
+            return Err(refusal(format!("the URL has {} bytes: use one of at most {}", text.len(), self.max_bytes)));
+        }
+        let parts = Parts::of(text).map_err(refusal)?;
+        if !self.schemes.contains(&parts.scheme) {
+            let allowed: Vec<&str> = self.schemes.iter().map(String::as_str).collect();
+            let scheme = text::shown(&parts.scheme);
+            return Err(refusal(format!("the scheme {scheme} is not allowed: use {}", allowed.join(" or "))));
+        }
+        let url = ::url::Url::parse(text).map_err(|error| refusal(format!("this is no URL: {error}")))?;
+        let host = self.host(&parts, &url)?;
+        let port = url.port_or_known_default().filter(|port| *port != 0);
+        let port = port.ok_or_else(|| refusal("the URL has no port that can be connected to".into()))?;
+        if parts.port.is_some_and(|written| written != port) {
+            return Err(ambiguous());
+        }
+        let usual = self.ports.is_empty() && url.port().is_none();
+        if !usual && !self.ports.contains(&port) {
+            return Err(refusal(format!("the port {port} is not allowed: leave it out, or use an allowed one")));
+        }
+        self.path(&parts, &url)?;
+        Ok(Checked { url, host })
+    }
+
+    /// The host as written, held against what the parser made of it.
+    fn host(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<Matched, Refusal> {
+        let parsed = url.host().ok_or_else(|| refusal("the URL has no host".into()))?;
+        if !url.username().is_empty() || url.password().is_some() || url.scheme() != parts.scheme {
+            return Err(ambiguous());
+        }
+        match host::read(parts.host, &parsed).map_err(refusal)? {
+            Named::Address(address) if self.addresses.iter().any(|net| net.contains(&address)) => Ok(Matched::Address),
+            Named::Address(address) => Err(refusal(format!(
+                "the host is the address {address}: use the name of a host, since addresses are not allowed here"
+            ))),
+            Named::Name(name) => self.hosts.decide(&name).map_err(refusal),
+        }
+    }
+
+    fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {
+        if self.paths.is_empty() {
+            return Ok(());
+        }
+        text::same_everywhere(parts.path).map_err(refusal)?;
+        let parsed = &url[Position::BeforePath..Position::AfterPath];
+        let below = |prefix: &String| {
+            parsed
+                .strip_prefix(prefix.as_str())
+                .is_some_and(|rest| rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'))
+        };
+        if self.paths.iter().any(below) {
+            Ok(())
+        } else {
+            Err(refusal(format!("the path {} is not allowed on this host: use an allowed one", text::shown(parsed))))
+        }
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    let net = address.or_else(|_| text.parse::<IpNet>());
+    net.map(|net| net.trunc())
+        .map_err(|_| format!("addresses: {text:?} is no address and no network such as 10.1.0.0/16"))
+}
+
+fn refusal(words: String) -> Refusal {
+    Refusal(words)
+}
+
+fn ambiguous() -> Refusal {
+    refusal("parsers disagree on where this URL leads: write it as scheme://host/path".into())
+}
+
+#[cfg(test)]
+mod tests;

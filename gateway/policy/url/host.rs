@@ -1,0 +1,197 @@
+//! Hosts: which are names and which are addresses in whatever spelling, and which names a rule allows.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv6Addr};
+
+use ::url::Host;
+
+use super::Matched;
+use super::text::shown;
+
+/// What the host of a URL is.
+#[derive(Debug)]
+pub(super) enum Named {
+    /// In lower case, in the form that is looked up (`xn--` for other scripts).
+    Name(String),
+    /// Written in the one usual way.
+    Address(IpAddr),
+}
+
+/// Letters that the two versions of IDNA turn into different names.
+const DEVIATIONS: [char; 5] = ['ß', 'ẞ', 'ς', '\u{200c}', '\u{200d}'];
+/// Longest name and longest part of it (RFC 1035).
+const NAME_BYTES: usize = 253;
+const LABEL_BYTES: usize = 63;
+
+/// Reads the host as written, beside what the parser made of it.
+pub(super) fn read(written: &str, parsed: &Host<&str>) -> Result<Named, String> {
+    let disguised = |address: &dyn std::fmt::Display| {
+        Err(format!("the host {} is the address {address} in disguise: use the name of a host", shown(written)))
+    };
+    match parsed {
+        Host::Ipv4(address) if address.to_string() == written => Ok(Named::Address(IpAddr::V4(*address))),
+        Host::Ipv4(address) => disguised(address),
+        Host::Ipv6(address) => {
+            let usual = written.eq_ignore_ascii_case(&format!("[{address}]"));
+            if usual && !carries_v4(*address) { Ok(Named::Address(IpAddr::V6(*address))) } else { disguised(address) }
+        }
+        Host::Domain(name) => {
+            if written.ends_with('.') {
+                return Err("the host ends with a dot: leave the dot out".into());
+            }
+            if written.is_ascii() {
+                if !written.eq_ignore_ascii_case(name) {
+                    return Err(format!("parsers disagree on the host {}: write its usual form", shown(written)));
+                }
+            } else if !is_faithful(written, name) {
+                return Err(format!("the host {} reads as {name}: write that if it is meant", shown(written)));
+            }
+            plain(name)?;
+            Ok(Named::Name((*name).to_owned()))
+        }
+    }
+}
+
+/// Whether the network would deliver to an IPv4 address that is written inside this one: compatible, mapped, translated,
+/// NAT64, 6to4, Teredo, ISATAP.
+fn carries_v4(address: Ipv6Addr) -> bool {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => false,
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
+        [0x64, 0xff9b, ..] | [0x2002, ..] | [0x2001, 0, ..] => true,
+        [_, _, _, _, 0 | 0x200, 0x5efe, ..] => true,
+        _ => false,
+    }
+}
+
+/// Whether a name in another script says exactly what its `xn--` form says, under every version of IDNA.
+fn is_faithful(written: &str, ascii: &str) -> bool {
+    let lower = written.to_lowercase();
+    let foreign =
+        lower.split('.').zip(ascii.split('.')).all(|(label, ascii)| label.is_ascii() || ascii.starts_with("xn--"));
+    let back = ::url::Host::parse(&lower).is_ok_and(|host| host.to_string() == ascii);
+    foreign && back && !lower.contains(DEVIATIONS)
+}
+
+/// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
+fn plain(name: &str) -> Result<(), String> {
+    let label = |label: &str| {
+        (1..=LABEL_BYTES).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let number = last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x");
+    if name.len() > NAME_BYTES || !name.split('.').all(label) || number {
+        return Err(format!("{} is no name of a host: use one such as api.example.com", shown(name)));
+    }
+    Ok(())
+}
+
+/// The names that a rule allows.
+#[derive(Clone, Debug)]
+pub(super) struct Hosts {
+    exact: HashSet<String>,
+    /// Names all of whose subdomains are allowed.
+    above: HashSet<String>,
+    any: bool,
+}
+
+impl Hosts {
+    pub(super) fn compile(patterns: &[String], any: bool) -> Result<Self, String> {
+        let (mut exact, mut above) = (HashSet::new(), HashSet::new());
+        for pattern in patterns {
+            let (set, name) = match pattern.strip_prefix("*.") {
+                Some(name) => (&mut above, name),
+                None => (&mut exact, pattern.as_str()),
+            };
+            set.insert(listed(name).map_err(|why| format!("hosts: {pattern:?} {why}"))?);
+        }
+        Ok(Self { exact, above, any })
+    }
+
+    pub(super) fn decide(&self, name: &str) -> Result<Matched, String> {
+        let above = |name: &str| name.match_indices('.').any(|(at, _)| self.above.contains(&name[at + 1..]));
+        if self.exact.contains(name) || above(name) {
+            return Ok(Matched::Listed);
+        }
+        if !self.any {
+            return Err(format!("the host {name} is not on the list of allowed hosts: use an allowed one"));
+        }
+        match nearby(name) {
+            Some(why) => Err(format!("the host {name} is not allowed: {why}; use the name of a public host")),
+            None => Ok(Matched::AnyName),
+        }
+    }
+}
+
+/// A name on the list, in the form in which names are compared.
+fn listed(name: &str) -> Result<String, &'static str> {
+    if name == "*" {
+        return Err("allows any name: say any_host: true if that is meant");
+    }
+    if name.contains('*') {
+        return Err("has a * elsewhere than at its beginning, as *.example.com");
+    }
+    match Host::parse(name) {
+        Ok(Host::Domain(ascii)) if plain(&ascii).is_ok() => Ok(ascii),
+        Ok(Host::Ipv4(_) | Host::Ipv6(_)) => Err("is an address: list it in addresses"),
+        _ => Err("is no name of a host: write one such as api.example.com, without scheme, port and path"),
+    }
+}
+
+/// Ends of names that are never public.
+const NEARBY: [&str; 14] = [
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "private",
+    "lan",
+    "home",
+    "corp",
+    "arpa",
+    "test",
+    "invalid",
+    "onion",
+    "consul",
+];
+/// Services whose names spell the address that they resolve to, or that resolve to this machine or to whatever was asked.
+const SPELLING: [&str; 17] = [
+    "nip.io",
+    "sslip.io",
+    "xip.io",
+    "xip.name",
+    "nip.name",
+    "localtest.me",
+    "lvh.me",
+    "lacolhost.com",
+    "vcap.me",
+    "localho.st",
+    "fuf.me",
+    "fuf.mobi",
+    "1u.ms",
+    "rbndr.us",
+    "rebind.network",
+    "traefik.me",
+    "backname.io",
+];
+
+/// Why a name on no list is taken for one of a machine nearby. A courtesy: it cannot be complete.
+fn nearby(name: &str) -> Option<&'static str> {
+    let under = |end: &str| name == end || name.strip_suffix(end).is_some_and(|rest| rest.ends_with('.'));
+    if !name.contains('.') {
+        return Some("a name without a dot is one of the own network");
+    }
+    if NEARBY.into_iter().any(under) {
+        return Some("it is a name of the own network");
+    }
+    let octet = |label: &str| label.parse::<u8>().is_ok();
+    let labels: Vec<&str> = name.split('.').collect();
+    if SPELLING.into_iter().any(under) || labels.windows(4).any(|four| four.iter().all(|label| octet(label))) {
+        return Some("it spells an address");
+    }
+    None
+}

@@ -1,0 +1,141 @@
+//! Tests of `url`, with the corpora in `tests/corpora/url`.
+
+use super::*;
+
+const ATTACKS: &str = include_str!("../../../tests/corpora/url/attack.txt");
+const BENIGN: &str = include_str!("../../../tests/corpora/url/benign.txt");
+
+fn owned(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&entry| entry.to_owned()).collect()
+}
+
+/// The rules that the corpora name.
+fn rule(name: &str) -> Url {
+    let listed = Spec {
+        schemes: owned(&["http", "https"]),
+        hosts: owned(&["api.example.com", "*.example.org", "münchen.example"]),
+        ..Spec::default()
+    };
+    let spec = match name {
+        "list" => listed,
+        "any" => Spec { schemes: owned(&["http", "https"]), any_host: true, ..Spec::default() },
+        "path" => Spec { hosts: owned(&["api.example.com"]), paths: owned(&["/v1", "/public/"]), ..Spec::default() },
+        "port" => Spec { ports: vec![443, 8443], ..listed },
+        "address" => Spec { addresses: owned(&["192.0.2.7", "2001:db8::/32"]), ..listed },
+        other => panic!("the corpus names the rule {other:?}"),
+    };
+    Url::compile(&spec).unwrap()
+}
+
+/// Rule and URL of each line; a URL in quotes is JSON, for characters that cannot be seen.
+fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let entry = |line: &'static str| {
+        let (rule, url) = line.split_once(' ').unwrap();
+        (rule, if url.starts_with('"') { serde_json::from_str(url).unwrap() } else { url.to_owned() })
+    };
+    lines.map(entry).collect()
+}
+
+#[test]
+fn no_attack_passes() {
+    let corpus = corpus(ATTACKS);
+    assert!(corpus.len() >= 80, "{}", corpus.len());
+    let passed: Vec<_> = corpus.iter().filter(|(name, url)| rule(name).check(url).is_ok()).collect();
+    assert!(passed.is_empty(), "{passed:#?}");
+}
+
+#[test]
+fn at_most_two_in_a_hundred_benign_urls_are_refused() {
+    let corpus = corpus(BENIGN);
+    assert!(corpus.len() >= 80, "{}", corpus.len());
+    let refused: Vec<_> =
+        corpus.iter().filter_map(|(name, url)| rule(name).check(url).err().map(|why| (url, why))).collect();
+    assert!(refused.len() * 100 <= corpus.len() * 2, "{refused:#?}");
+}
+
+#[test]
+fn a_refusal_is_a_sentence_that_says_what_to_do() {
+    for (name, url, words) in [
+        (
+            "list",
+            "https://evil.example/",
+            "the host evil.example is not on the list of allowed hosts: use an allowed one",
+        ),
+        ("list", "ftp://api.example.com/", "the scheme \"ftp\" is not allowed: use http or https"),
+        ("list", "https://api.example.com:22/", "the port 22 is not allowed: leave it out, or use an allowed one"),
+        ("list", "http://0x7f.1/", "the host \"0x7f.1\" is the address 127.0.0.1 in disguise: use the name of a host"),
+        ("path", "https://api.example.com/v12", "the path \"/v12\" is not allowed on this host: use an allowed one"),
+    ] {
+        assert_eq!(rule(name).check(url).unwrap_err().0, words);
+    }
+    for (_, url) in corpus(ATTACKS) {
+        let said = rule("list").check(&url).map_or_else(|why| why.0, |_| String::new());
+        assert!(said.len() < 600 && !said.chars().any(char::is_control), "{said:?}");
+    }
+}
+
+#[test]
+fn what_is_allowed_says_by_what_and_with_which_caution() {
+    let by = |name: &str, url: &str| rule(name).check(url).map(|checked| (checked.host, checked.caution().is_some()));
+    assert_eq!(by("list", "https://api.example.com/"), Ok((Matched::Listed, true)));
+    assert_eq!(by("any", "https://example.net/"), Ok((Matched::AnyName, true)));
+    assert_eq!(by("address", "http://192.0.2.7/"), Ok((Matched::Address, false)));
+    let checked = rule("list").check("HTTPS://API.example.com:443/a").unwrap();
+    assert_eq!(checked.url.as_str(), "https://api.example.com/a");
+}
+
+#[test]
+fn a_rule_that_means_nothing_does_not_compile() {
+    let spec = |change: &dyn Fn(&mut Spec)| {
+        let mut spec = Spec::default();
+        change(&mut spec);
+        Url::compile(&spec).unwrap_err()
+    };
+    for (host, words) in [
+        ("*", "any_host"),
+        ("api.*.com", "elsewhere"),
+        ("https://a.example", "without scheme"),
+        ("a.example:80", "without scheme"),
+        ("10.0.0.1", "addresses"),
+        ("0x7f.1", "addresses"),
+        ("", "no name"),
+        ("a..b", "no name"),
+        ("-a.example", "no name"),
+    ] {
+        let why = spec(&|spec| spec.hosts = owned(&[host]));
+        assert!(why.contains(words), "{host}: {why}");
+    }
+    assert!(spec(&|spec| spec.addresses = owned(&["10.0.0.0/33"])).contains("10.0.0.0/33"));
+    assert!(spec(&|spec| spec.schemes = owned(&["file"])).contains("file"));
+    assert!(spec(&|spec| spec.schemes.clear()).contains("at least one"));
+    assert!(spec(&|spec| spec.paths = owned(&["v1"])).contains("v1"));
+    assert!(spec(&|spec| spec.paths = owned(&["/a/../b"])).contains("dot segments"));
+    assert!(spec(&|spec| spec.ports = vec![0]).contains("port"));
+    assert!(spec(&|spec| spec.max_bytes = 0).contains("8192"));
+    assert!(spec(&|spec| spec.hosts = vec!["a.example".into(); 1001]).contains("1000"));
+}
+
+#[test]
+fn the_rule_as_written_has_defaults_and_no_unknown_keys() {
+    let spec: Spec = serde_json::from_str(r#"{"hosts": ["api.example.com"]}"#).unwrap();
+    assert_eq!((spec.schemes, spec.max_bytes), (owned(&["https"]), 2048));
+    assert!(serde_json::from_str::<Spec>(r#"{"host": "api.example.com"}"#).is_err());
+}
+
+#[test]
+fn nothing_but_the_url_of_a_listed_host_survives_any_edit() {
+    // Every single-character edit of an allowed URL is refused or leads to the same host.
+    let rule = rule("list");
+    let url = "https://api.example.com/v1?q=1#a";
+    for at in 0..=url.len() {
+        for c in (0..=0xff_u8).map(char::from).chain("。．／＠：⑩ⓔ\u{ad}\u{200b}\u{202e}".chars()) {
+            for end in [at, (at + 1).min(url.len())] {
+                let edited = format!("{}{c}{}", &url[..at], &url[end..]);
+                if let Ok(checked) = rule.check(&edited) {
+                    assert_eq!(checked.url.host_str(), Some("api.example.com"), "{edited:?}");
+                }
+            }
+        }
+    }
+}
