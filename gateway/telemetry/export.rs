@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{Instrument, SdkMeterProvider, Stream};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
@@ -59,6 +60,7 @@ fn provider(
     // The bound is kept where names are looked up; the SDK's own (2000 sets) would fold named tools away unasked.
     let sets = numbers.tools.saturating_add(4096).saturating_mul(Outcome::ALL.len());
     let provider = SdkMeterProvider::builder()
+        .with_resource(Resource::builder_empty().build())
         .with_reader(exporter)
         .with_view(move |_: &Instrument| Stream::builder().with_cardinality_limit(sets).build().ok())
         .build();

@@ -7,9 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use opentelemetry_sdk::trace::SpanData;
+use prost::Message as _;
+use reqwest::header::CONTENT_TYPE;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -67,9 +71,9 @@ enum Message {
 }
 
 impl Tracer {
-    /// Starts the exporter on the current runtime; `None` when no collector is configured. The collector's address comes from
-    /// the configuration alone: no proxy from the environment, no redirect.
-    #[allow(clippy::disallowed_methods, reason = "the exporter wants this client; it follows nothing")]
+    /// Starts the exporter on the current runtime; `None` when no collector is configured. The configuration alone decides:
+    /// no proxy and none of the `OTEL_…` variables from the environment, no redirect.
+    #[allow(clippy::disallowed_methods, reason = "a client for the collector alone; it follows nothing")]
     pub fn start(config: &Config, metrics: &Metrics) -> Result<Option<Self>, TraceError> {
         let Some(endpoint) = &config.otlp else {
             return Ok(None);
@@ -80,18 +84,12 @@ impl Tracer {
             .timeout(PATIENCE)
             .build()
             .map_err(|error| TraceError(error.to_string()))?;
-        let mut exporter = SpanExporter::builder()
-            .with_http()
-            .with_protocol(Protocol::HttpBinary)
-            .with_http_client(client)
-            .with_endpoint(endpoint.as_str())
-            .build()
-            .map_err(|error| TraceError(error.to_string()))?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        exporter.set_resource(&Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build());
+        let resource = Resource::builder_empty().with_service_name("lockgate").with_attribute(version).build();
+        let collector = Collector { client, endpoint: endpoint.clone(), resource: (&resource).into() };
         let lost = metrics.lost_spans();
         let (queue, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(export(exporter, waiting, lost.clone()));
+        tokio::spawn(export(collector, waiting, lost.clone()));
         Ok(Some(Self { queue, lost, scope: InstrumentationScope::builder("lockgate").build() }))
     }
 
@@ -159,8 +157,25 @@ impl Tracer {
     }
 }
 
+/// Where spans go, and on whose behalf.
+struct Collector {
+    client: reqwest::Client,
+    endpoint: url::Url,
+    resource: ResourceAttributesWithSchema,
+}
+
+impl Collector {
+    /// Posts one batch as protobuf (OTLP 1.0); any 2xx means that it was taken.
+    async fn take(&self, batch: Vec<SpanData>) -> reqwest::Result<()> {
+        let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
+        let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        let request = self.client.post(self.endpoint.clone()).header(CONTENT_TYPE, "application/x-protobuf");
+        request.body(body).send().await?.error_for_status().map(|_| ())
+    }
+}
+
 /// Fills batches and sends them, until the last tracer is gone.
-async fn export(exporter: SpanExporter, mut waiting: mpsc::Receiver<Message>, lost: Arc<AtomicU64>) {
+async fn export(collector: Collector, mut waiting: mpsc::Receiver<Message>, lost: Arc<AtomicU64>) {
     let mut open = true;
     while open {
         let mut batch = Vec::new();
@@ -186,21 +201,21 @@ async fn export(exporter: SpanExporter, mut waiting: mpsc::Receiver<Message>, lo
                 }
             }
         }
-        send(&exporter, batch, &lost).await;
+        send(&collector, batch, &lost).await;
         if let Some(done) = flushed {
             let _ = done.send(());
         }
     }
 }
 
-async fn send(exporter: &SpanExporter, batch: Vec<SpanData>, lost: &AtomicU64) {
+async fn send(collector: &Collector, batch: Vec<SpanData>, lost: &AtomicU64) {
     let count = batch.len();
     if count == 0 {
         return;
     }
-    let failure = match timeout(PATIENCE, exporter.export(batch)).await {
+    let failure = match timeout(PATIENCE, collector.take(batch)).await {
         Ok(Ok(())) => return,
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => error.without_url().to_string(),
         Err(_) => "no answer in time".to_owned(),
     };
     lost.fetch_add(count as u64, Relaxed);

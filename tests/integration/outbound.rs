@@ -191,3 +191,36 @@ async fn a_servers_ping_is_answered() {
     assert!(answers.contains(&json!({"jsonrpc": "2.0", "id": "ping-1", "result": {}})), "{answers:?}");
     assert!(answers.iter().any(|a| a["id"] == 5 && a["error"]["code"] == -32601), "{answers:?}");
 }
+
+/// Traces go where the configuration says, and as it says: variables that OpenTelemetry knows are somebody else's.
+#[tokio::test]
+async fn variables_of_the_environment_do_not_steer_traces() {
+    let collector = Upstream::http(|_| Say::Json(Value::Null)).await;
+    let server = Upstream::http(modern(&["t"])).await;
+    let otlp = format!("http://{}/v1/traces", collector.address);
+    let elsewhere = format!("http://{}", server.address);
+    let gate = Gate::launch_with(
+        json!({"servers": {"a": server.config()}, "telemetry": {"otlp": otlp}}),
+        &[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &elsewhere),
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &elsewhere),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=mallory"),
+            ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer%20mallory"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_SERVICE_NAME", "mallory"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "host.name=mallory"),
+            ("HTTP_PROXY", &elsewhere),
+            ("http_proxy", &elsewhere),
+        ],
+    )
+    .await;
+    gate.ready().await;
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    let sent = until("a batch of spans", async || collector.heard().into_iter().next()).await;
+    assert_eq!((sent.header("content-type"), sent.header("content-encoding")), (Some("application/x-protobuf"), None));
+    assert!(sent.text.contains("lockgate") && sent.text.contains("a__t"), "{}", sent.text);
+    assert!(!format!("{sent:?}").contains("mallory"), "{sent:?}");
+    assert!(server.heard().iter().all(|h| !h.text.contains("service.name")));
+}

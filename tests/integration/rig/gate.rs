@@ -55,6 +55,11 @@ pub fn config(more: Value) -> Value {
 impl Gate {
     /// Starts and waits until it listens, not until its servers are there.
     pub async fn launch(more: Value) -> Self {
+        Self::launch_with(more, &[]).await
+    }
+
+    /// The same with these variables in its environment.
+    pub async fn launch_with(more: Value, variables: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("lockgate.json");
         std::fs::write(&file, config(more).to_string()).expect("the configuration");
@@ -63,6 +68,7 @@ impl Gate {
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)
             .current_dir(folder.path())
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log).expect("the log"))
