@@ -120,6 +120,31 @@ async fn the_end_of_input_ends_everything() {
     assert_eq!(rest, "");
 }
 
+/// A legacy call that was cancelled gets no answer at all; the same call after it does.
+#[tokio::test]
+async fn a_cancelled_legacy_call_is_met_with_silence() {
+    let mut pipe = Pipe::start(json!({"servers": {"f": fixture(&[])}}));
+    pipe.say(INITIALIZE).await;
+    pipe.answer(&json!("i")).await;
+    pipe.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let call = json!({"name": "f__test_tool_with_progress", "arguments": {}});
+    for id in [7, 9] {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call});
+        pipe.say(&call.to_string()).await;
+        if id == 7 {
+            pipe.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#).await;
+        }
+    }
+    loop {
+        let message = pipe.hear().await;
+        assert_ne!(message["id"], 7, "{message}");
+        if message["id"] == 9 {
+            assert!(message["result"].is_object(), "{message}");
+            break;
+        }
+    }
+}
+
 /// A listen on stdio is told of changes and ended by cancelling it; a modern call is cancelled by notification.
 #[tokio::test]
 async fn a_listen_on_stdio_can_be_cancelled() {

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,8 @@ BEYOND = {"progress", "cancel_after", "log_level"}
 def command_for(options, step, node, cache):
     method, flags = METHODS[step["do"]]
     got = [node, str(cache / ENTRY), "--cli"]
-    got += options.stdio or ["--server-url", options.url, "--transport", options.transport]
+    # It takes options of the server's command for its own, so that a shell holds them.
+    got += ["sh", "-c", "exec " + shlex.join(options.stdio)] if options.stdio else ["--server-url", options.url, "--transport", options.transport]
     if options.token:
         got += ["--header", f"Authorization: Bearer {options.token}"]
     got += ["--method", method, "--protocol-era", options.era]
