@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
 use crate::stream::Stream;
 use crate::tls;
+use crate::visit::Visitor;
 
 /// Addresses tried for one connection; all are checked.
 const MAX_ATTEMPTS: usize = 8;
@@ -65,6 +66,10 @@ impl Target {
         Ok(Self { host, port, name })
     }
 
+    pub(crate) fn parts(&self) -> (&Host<String>, u16) {
+        (&self.host, self.port)
+    }
+
     fn literal(&self) -> Option<IpAddr> {
         match self.host {
             Host::Ipv4(address) => Some(address.into()),
@@ -85,6 +90,32 @@ impl Connector {
         let deadline = Instant::now() + self.timeout;
         let tcp =
             timeout_at(deadline, self.dial(target, policy, deadline)).await.map_err(|_| ConnectError::Timeout)??;
+        self.secure(tcp, target, deadline).await
+    }
+
+    /// One new connection for a visitor: to an address that its guard permits, directly or through its proxy.
+    pub(crate) async fn visit(&self, target: &Target, visitor: &Visitor) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let reach = async {
+            let Some(proxy) = visitor.proxy() else {
+                return open(&some(visitor.addresses(target).await?)?, deadline).await;
+            };
+            let (host, port) = target.parts();
+            let inside = match host {
+                Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
+                _ => some(visitor.addresses(target).await?)?[0].to_string(),
+            };
+            // The operator has named the proxy.
+            let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
+            proxy.tunnel(&mut tcp, &inside).await.map_err(ConnectError::Proxy)?;
+            Ok(tcp)
+        };
+        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
+        self.secure(tcp, target, deadline).await
+    }
+
+    /// Shakes hands for the target's name, if it wants TLS.
+    async fn secure(&self, tcp: TcpStream, target: &Target, deadline: Instant) -> Result<Stream, ConnectError> {
         // Requests are written whole; waiting for more bytes would only delay them.
         tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
         let Some(name) = target.name.clone() else {
@@ -103,36 +134,42 @@ impl Connector {
             }
             (_, None) => Vec::new(),
         };
-        let addresses = checked(addresses, policy, target.literal().is_some())?;
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        for (tried, address) in addresses.iter().enumerate() {
-            // An address that does not answer may use up its share of the time, not the others' shares.
-            let left = deadline.saturating_duration_since(Instant::now());
-            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
-            #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
-            match tokio::time::timeout(share, TcpStream::connect(address)).await {
-                Ok(Ok(tcp)) => return Ok(tcp),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
-            }
-        }
-        match last.kind() {
-            io::ErrorKind::TimedOut => Err(ConnectError::Timeout),
-            _ => Err(ConnectError::Connect(last)),
-        }
+        open(&checked(addresses, policy, target.literal().is_some())?, deadline).await
     }
 }
 
+/// A connection to the first of these addresses that answers.
+async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, ConnectError> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (tried, address) in addresses.iter().enumerate() {
+        // An address that does not answer may use up its share of the time, not the others' shares.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1).max(1);
+        #[allow(clippy::disallowed_methods, reason = "the one place that opens connections")]
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(tcp)) => return Ok(tcp),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    match last.kind() {
+        io::ErrorKind::TimedOut => Err(ConnectError::Timeout),
+        _ => Err(ConnectError::Connect(last)),
+    }
+}
+
+/// As many addresses as are tried; none is a failure.
+fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
+    found.truncate(MAX_ATTEMPTS);
+    if found.is_empty() { Err(ConnectError::Resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
+}
+
 /// All or nothing: a name with one forbidden address is refused whole, whatever order the answers came in.
-fn checked(mut found: Vec<SocketAddr>, policy: Policy, literal: bool) -> Result<Vec<SocketAddr>, ConnectError> {
+fn checked(found: Vec<SocketAddr>, policy: Policy, literal: bool) -> Result<Vec<SocketAddr>, ConnectError> {
     if let Some(refused) = found.iter().find(|address| !policy.permits(address.ip(), literal)) {
         return Err(ConnectError::Refused(refused.ip()));
     }
-    if found.is_empty() {
-        return Err(ConnectError::Resolve(io::ErrorKind::NotFound.into()));
-    }
-    found.truncate(MAX_ATTEMPTS);
-    Ok(found)
+    some(found)
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ pub enum ConnectError {
     /// No address answered; the error of the last one tried.
     #[error("connect failed: {0}")]
     Connect(io::Error),
+    /// The operator's proxy made no tunnel.
+    #[error("the proxy failed: {0}")]
+    Proxy(io::Error),
     /// The certificate is not valid for this name, or the handshake failed.
     #[error("TLS handshake failed: {0}")]
     Tls(io::Error),

@@ -7,17 +7,25 @@ mod body;
 mod config;
 mod connect;
 mod error;
+mod guard;
 mod link;
 mod pool;
+mod proxy;
+mod resolve;
 #[cfg(test)]
 mod scripted;
 mod stream;
 mod tls;
+mod visit;
 
 pub use address::{Class, Policy, classify};
 pub use body::{Body, BodyError};
 pub use config::Config;
 pub use connect::{Connector, Target};
 pub use error::{Cause, ConnectError, SendError, SetupError};
+pub use guard::Guard;
 pub use pool::Origin;
+pub use proxy::Proxy;
+pub use resolve::{Addresses, Resolve, System};
 pub use stream::Stream;
+pub use visit::{Page, VisitError, Visitor};

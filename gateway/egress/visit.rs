@@ -1,0 +1,138 @@
+//! One exchange with a host that a caller named: a connection of its own, to an address that the guard permits, and no
+//! redirect, cookie or decompression. Nothing is kept: what was checked for one request is not used for another.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http_body::Body as _;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use url::{Host, Position, Url};
+
+use crate::body::BodyError;
+use crate::connect::{Connector, Target};
+use crate::error::{ConnectError, SendError, SetupError};
+use crate::guard::Guard;
+use crate::link::Link;
+use crate::proxy::Proxy;
+use crate::resolve::Resolve;
+
+/// Goes where callers want to go, as far as a guard lets it.
+#[derive(Clone)]
+pub struct Visitor {
+    connector: Arc<Connector>,
+    resolver: Arc<dyn Resolve>,
+    guard: Guard,
+    proxy: Option<Proxy>,
+}
+
+/// Why there was no response head.
+#[derive(Debug, thiserror::Error)]
+pub enum VisitError {
+    /// The URL or a header is not one that can be sent.
+    #[error(transparent)]
+    Url(#[from] SetupError),
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+impl Visitor {
+    pub fn new(connector: Arc<Connector>, resolver: Arc<dyn Resolve>, guard: Guard, proxy: Option<Proxy>) -> Self {
+        Self { connector, resolver, guard, proxy }
+    }
+
+    /// Sends one request and waits for the response head. `Host` and `Connection` are set here. There is no timeout but the
+    /// one for connecting.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<Page>, VisitError> {
+        let target = Target::new(url)?;
+        let wrong = SetupError::Url("the host or path cannot be sent");
+        let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
+            return Err(wrong.into());
+        };
+        let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>() else {
+            return Err(wrong.into());
+        };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(header::HOST, host);
+        request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        let stream = self.connector.visit(&target, self).await.map_err(SendError::unsent)?;
+        let mut link = Link::new(stream).await.map_err(SendError::unsent)?;
+        match link.send(request).await {
+            Ok(response) => Ok(response.map(|incoming| Page { incoming, _link: link })),
+            Err(mut error) => {
+                let sent = error.take_message().is_none();
+                Err(SendError { sent, cause: error.into_error().into() }.into())
+            }
+        }
+    }
+
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
+    /// The addresses of a host, all of them permitted.
+    pub(crate) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
+        let (host, port) = target.parts();
+        let found = match host {
+            Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],
+            Host::Ipv6(address) => vec![SocketAddr::new(IpAddr::V6(*address), port)],
+            Host::Domain(name) => self.resolver.resolve(name, port).await.map_err(ConnectError::Resolve)?,
+        };
+        match found.iter().find(|address| !self.guard.permits(address.ip())) {
+            Some(refused) => Err(ConnectError::Refused(refused.ip())),
+            None => Ok(found),
+        }
+    }
+}
+
+impl fmt::Debug for Visitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visitor").field("guard", &self.guard).field("proxy", &self.proxy).finish_non_exhaustive()
+    }
+}
+
+/// The body of a response and its connection, which ends with it.
+pub struct Page {
+    incoming: Incoming,
+    _link: Link,
+}
+
+impl Page {
+    /// The next piece of the body as it was sent; `None` at the end. Cancel safe.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            match poll_fn(|cx| Pin::new(&mut self.incoming).poll_frame(cx)).await {
+                None => return Ok(None),
+                // What is no data are trailers.
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
