@@ -64,7 +64,4 @@ CASES = [
         {"do": "list_tools", "expect": {"tools": {"$lacks": [{"name": {"$name": "trigger-elicitation-request"}},
                                                             {"name": {"$name": "trigger-sampling-request"}}]}}},
     ], {}, ("legacy",), OWN),
-    # A modern client and a legacy server: the gateway turns the server's request into `input_required`.
-    Case("elicitation by a parked call", HTTP, FORM_STEPS, ACCEPT, ("modern",), ("own",)),
-    Case("sampling by a parked call", HTTP, SAMPLING_STEPS, MODEL, ("modern",), ("own",)),
 ]
