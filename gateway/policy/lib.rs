@@ -1,9 +1,11 @@
 //! May they? A pure decision over names, the same for lists and calls. It reads no file, knows no wire format and
 //! denies what it cannot decide.
 
+pub mod command;
 mod config;
 mod rate;
 mod refusal;
+pub mod sql;
 pub mod url;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};

@@ -1,0 +1,162 @@
+//! The `command` rule: is this text, or this argument vector, one call of a program that the rule knows, with options that
+//! the rule knows? There is no shell in it: what a shell would act on is refused, not expanded. It starts nothing and
+//! looks at no file; whoever runs the command must confine it all the same.
+
+mod builtin;
+mod git;
+mod judge;
+mod model;
+mod paths;
+mod spec;
+mod tokens;
+
+use std::collections::BTreeMap;
+
+pub use spec::{ModelSpec, Spec, Style};
+
+use crate::Refusal;
+use model::Model;
+
+/// Longest list of anything in a rule.
+const MAX_ITEMS: usize = 1000;
+const MAX_BYTES: usize = 128 * 1024;
+const MAX_ARGUMENTS: usize = 4096;
+
+/// A compiled `command` rule.
+#[derive(Debug)]
+pub struct Command {
+    programs: BTreeMap<String, Program>,
+    roots: Vec<String>,
+    max_bytes: usize,
+    max_arguments: usize,
+}
+
+#[derive(Debug)]
+struct Program {
+    model: Model,
+    runs_code: bool,
+}
+
+/// A call that the rule allows, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// As the rule names it: a name, or a path where the rule names a path.
+    pub program: String,
+    pub arguments: Vec<String>,
+    /// The first words of the call that chose a model, such as `log` for `git`.
+    pub subcommands: Vec<String>,
+    /// Operands and values of options that may name files, as they were written.
+    pub paths: Vec<String>,
+    /// The program was allowed to run code: nothing is known of what it will do.
+    pub runs_code: bool,
+}
+
+impl Command {
+    /// Compiles a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for its author.
+    pub fn compile(spec: &Spec) -> Result<Self, String> {
+        spec.bounds()?;
+        let mut programs = BTreeMap::new();
+        for name in &spec.programs {
+            let opted_in = spec.allow_code_execution.contains(name);
+            let short = name.rsplit('/').next().unwrap_or(name);
+            let own = spec.models.get(name).or_else(|| spec.models.get(short));
+            let model = match (own, builtin::model(short)) {
+                _ if opted_in => Model::anything(short),
+                (Some(own), _) => Model::compile(short, own)?,
+                (None, Some(model)) => Model::compile(short, &model)?,
+                (None, None) => {
+                    return Err(format!(
+                        "`{name}` is not a program that is known here: say under `models` how it may be called"
+                    ));
+                }
+            };
+            programs.insert(name.clone(), Program { model, runs_code: opted_in });
+        }
+        let roots = spec.roots.iter().map(|root| paths::root(root)).collect::<Result<_, _>>()?;
+        Ok(Self { programs, roots, max_bytes: spec.max_bytes, max_arguments: spec.max_arguments })
+    }
+
+    /// Judges a command line. Only blanks, quotes and backslashes have a meaning in it.
+    ///
+    /// # Errors
+    /// Why it is refused, and what to send instead.
+    pub fn check(&self, text: &str) -> Result<Invocation, Refusal> {
+        self.size(text.len())?;
+        self.judge(tokens::split(text)?, None)
+    }
+
+    /// Judges an argument vector, the program first. `folder` is the absolute path that relative paths start at, if that
+    /// is known; without it they must not go up.
+    ///
+    /// # Errors
+    /// Why it is refused, and what to send instead.
+    pub fn check_argv(&self, argv: &[String], folder: Option<&str>) -> Result<Invocation, Refusal> {
+        self.size(argv.iter().map(|word| word.len() + 1).sum())?;
+        argv.iter().try_for_each(|word| tokens::printable(word))?;
+        self.judge(argv.to_vec(), folder)
+    }
+
+    /// The names of the programs that may be run, as the rule has them.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        self.programs.keys().map(String::as_str)
+    }
+
+    /// Where a path that a call names would lie: an absolute path inside a root, or why there is none.
+    ///
+    /// # Errors
+    /// The path is outside of the roots.
+    pub fn locate(&self, path: &str, folder: Option<&str>) -> Result<String, Refusal> {
+        paths::locate(path, folder, &self.roots)
+    }
+
+    fn size(&self, bytes: usize) -> Result<(), Refusal> {
+        if bytes > self.max_bytes {
+            return Err(Refusal(format!("the command has {bytes} bytes; at most {} are allowed", self.max_bytes)));
+        }
+        Ok(())
+    }
+
+    fn judge(&self, mut argv: Vec<String>, folder: Option<&str>) -> Result<Invocation, Refusal> {
+        if argv.is_empty() || argv[0].is_empty() {
+            return Err(Refusal("the command is empty; begin with the name of a program".into()));
+        }
+        let arguments = argv.split_off(1);
+        let name = argv.swap_remove(0);
+        if arguments.len() > self.max_arguments {
+            let (found, most) = (arguments.len(), self.max_arguments);
+            return Err(Refusal(format!("the command has {found} arguments; at most {most} are allowed")));
+        }
+        let Some(program) = self.programs.get(&name) else { return Err(self.unknown(&name)) };
+        let (paths, subcommands) = judge::arguments(&program.model, &arguments)?;
+        for path in &paths {
+            paths::locate(path, folder, &self.roots)?;
+        }
+        Ok(Invocation { program: name, arguments, subcommands, paths, runs_code: program.runs_code })
+    }
+
+    fn unknown(&self, name: &str) -> Refusal {
+        let names = self.programs().collect::<Vec<_>>().join(", ");
+        let shown = quoted(name);
+        Refusal(if name.contains('/') {
+            format!("{shown} is a path, not the name of a program; allowed are: {names}")
+        } else if name.contains('=') {
+            format!("{shown} looks like a variable; the command must begin with the name of a program: {names}")
+        } else {
+            format!("the program {shown} is not allowed; allowed are: {names}")
+        })
+    }
+}
+
+/// A word of the caller for a message: shortened, in backticks.
+fn quoted(word: &str) -> String {
+    const SHOWN: usize = 60;
+    let short: String = word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
+    format!("`{short}{more}`")
+}
+
+#[cfg(test)]
+mod tests;

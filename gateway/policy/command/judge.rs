@@ -1,0 +1,186 @@
+//! One argument vector against the model of its program: every option is in the list, in full, every value fits, and what
+//! is left are as many operands as the program takes. It reads the arguments as the program will.
+
+use super::model::{Kind, Model, Value};
+use super::quoted;
+use super::spec::Style;
+use crate::Refusal;
+
+/// What was found on the way.
+#[derive(Default)]
+struct Found {
+    paths: Vec<String>,
+    subcommands: Vec<String>,
+    /// Options that were given, by their names in the model.
+    flags: Vec<String>,
+    operands: Vec<String>,
+}
+
+/// Judges the arguments of a program. Gives those that name files, and the subcommands that were chosen.
+pub(super) fn arguments(model: &Model, arguments: &[String]) -> Result<(Vec<String>, Vec<String>), Refusal> {
+    let mut found = Found::default();
+    if !model.anything {
+        walk(model, arguments, &mut found)?;
+    }
+    Ok((found.paths, found.subcommands))
+}
+
+/// Goes on with the model of a subcommand where there is one; at most as often as models are deep.
+fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Refusal> {
+    let mut at = 0;
+    let mut ended = model.style == Style::Plain;
+    while let Some(word) = arguments.get(at) {
+        at += 1;
+        let next = arguments.get(at).map(String::as_str);
+        if !ended && word == "--" && model.style == Style::Gnu && model.subcommands.is_empty() {
+            ended = true;
+        } else if !ended && is_flag(model, word) {
+            at += usize::from(flag(model, word, next, found)?);
+        } else if model.subcommands.is_empty() {
+            found.operands.push(word.clone());
+        } else {
+            let sub = model.subcommands.get(word).ok_or_else(|| no_subcommand(model, word))?;
+            found.subcommands.push(word.clone());
+            found.flags.clear();
+            return walk(sub, &arguments[at..], found);
+        }
+    }
+    operands(model, found)
+}
+
+/// Whether the program would read this word as an option. A lone `-` is standard input.
+fn is_flag(model: &Model, word: &str) -> bool {
+    (word.starts_with('-') && word.len() > 1) || (model.style == Style::Words && model.flags.contains_key(word))
+}
+
+/// Judges one option; true when its value is the next word.
+fn flag(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
+    if model.digits && word[1..].bytes().all(|b| b.is_ascii_digit()) && Kind::Number.fits(&word[1..]) {
+        return Ok(false);
+    }
+    if model.style == Style::Words {
+        let value = model.flags.get(word).ok_or_else(|| not_allowed(model, word))?;
+        return option(model, word, value, None, next, found);
+    }
+    if word.starts_with("--") {
+        let (name, attached) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let value = model.flags.get(name).ok_or_else(|| not_allowed(model, name))?;
+        return option(model, name, value, attached, next, found);
+    }
+    cluster(model, word, next, found)
+}
+
+/// `-la`, `-n5`: letters up to the first one that takes a value, which is the rest.
+fn cluster(model: &Model, word: &str, next: Option<&str>, found: &mut Found) -> Result<bool, Refusal> {
+    for (at, letter) in word.char_indices().skip(1) {
+        let name = format!("-{letter}");
+        let value = model.flags.get(&name).ok_or_else(|| not_allowed(model, &name))?;
+        let rest = &word[at + letter.len_utf8()..];
+        if *value == Value::None {
+            found.flags.push(name);
+            continue;
+        }
+        let attached = (!rest.is_empty()).then_some(rest);
+        return option(model, &name, value, attached, next, found);
+    }
+    Ok(false)
+}
+
+/// One option by its name and, where it has one, its value.
+fn option(
+    model: &Model,
+    name: &str,
+    value: &Value,
+    attached: Option<&str>,
+    next: Option<&str>,
+    found: &mut Found,
+) -> Result<bool, Refusal> {
+    found.flags.push(name.to_owned());
+    let (kind, needed) = match value {
+        Value::None => {
+            return match attached {
+                Some(_) => Err(Refusal(format!("`{} {name}` takes no value; leave it out", model.name))),
+                None => Ok(false),
+            };
+        }
+        Value::Attached(kind) => (kind, false),
+        Value::Required(kind) | Value::UnlessLast(kind) => (kind, true),
+    };
+    let optional_end = matches!(value, Value::UnlessLast(_)) && next.is_none();
+    let text = match (attached, next) {
+        (Some(text), _) => text,
+        (None, _) if !needed || optional_end => return Ok(false),
+        (None, Some(next)) => next,
+        (None, None) => return Err(Refusal(format!("`{} {name}` needs a value: {}", model.name, kind.words()))),
+    };
+    // If the program read it as an option after all, it would be one that nobody has looked at.
+    let detached = attached.is_none();
+    if detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu && !matches!(kind, Kind::Count)
+    {
+        let joined = if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
+        return Err(Refusal(format!(
+            "the value of `{} {name}` begins with a dash; write it in one word: {}",
+            model.name,
+            quoted(&joined)
+        )));
+    }
+    if !kind.fits(text) {
+        let (program, shown, words) = (&model.name, quoted(text), kind.words());
+        return Err(Refusal(format!("`{program} {name}` must have {words} as its value, received {shown}")));
+    }
+    if *kind == Kind::Path {
+        found.paths.push(text.to_owned());
+    }
+    Ok(detached)
+}
+
+/// What is left when the options are gone.
+fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
+    let given = std::mem::take(&mut found.operands);
+    let has = |flags: &[String]| found.flags.iter().any(|flag| flags.contains(flag));
+    if !model.need.is_empty() && !has(&model.need) {
+        return Err(Refusal(format!("`{}` is allowed only with {}", model.name, model.need.join(" or "))));
+    }
+    if !given.is_empty() && !model.operands_need.is_empty() && !has(&model.operands_need) {
+        let need = model.operands_need.join(" or ");
+        return Err(Refusal(format!("`{}` takes {} only together with {need}", model.name, quoted(&given[0]))));
+    }
+    let skip = usize::from(!model.operands.is_empty() && has(&model.first_operand_unless));
+    let takes = &model.operands[skip..];
+    for (at, word) in given.iter().enumerate() {
+        let last = takes.last().filter(|operand| operand.repeats);
+        let Some(operand) = takes.get(at).or(last) else {
+            let most = takes.len();
+            return Err(Refusal(format!(
+                "`{}` takes at most {most} operands here; {} is one too many",
+                model.name,
+                quoted(word)
+            )));
+        };
+        if !operand.kind.fits(word) {
+            return Err(Refusal(format!("{} must be {}", quoted(word), operand.kind.words())));
+        }
+        if operand.kind == Kind::Path && word != "-" {
+            found.paths.push(word.clone());
+        }
+    }
+    // Asking for help or for the version needs no operands.
+    let asks = found.flags.iter().any(|flag| matches!(flag.as_str(), "--help" | "--version"));
+    match takes.get(given.len()).filter(|operand| !operand.optional && !asks) {
+        Some(operand) => Err(Refusal(format!("`{}` needs {} here", model.name, operand.kind.words()))),
+        None => Ok(()),
+    }
+}
+
+fn not_allowed(model: &Model, flag: &str) -> Refusal {
+    let (program, shown) = (&model.name, quoted(flag));
+    Refusal(match model.danger(flag) {
+        Some(why) => format!("the option {shown} of `{program}` is not allowed: it {why}; leave it out"),
+        None => format!("the option {shown} of `{program}` is not allowed here; leave it out, or use another in full"),
+    })
+}
+
+fn no_subcommand(model: &Model, word: &str) -> Refusal {
+    let names = model.subcommands.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+    Refusal(format!("`{} {}` is not allowed; allowed are: {names}", model.name, quoted(word).trim_matches('`')))
+}

@@ -1,0 +1,207 @@
+//! How one program may be called, compiled: its options, what their values are, and what its operands are.
+
+use std::collections::BTreeMap;
+
+use super::spec::{ModelSpec, Style};
+use super::{MAX_ITEMS, builtin};
+
+/// Subcommands of subcommands, and no deeper.
+const MAX_DEPTH: usize = 3;
+
+#[derive(Debug)]
+pub(super) struct Model {
+    /// The words that lead here, for messages: `git log`.
+    pub(super) name: String,
+    pub(super) style: Style,
+    pub(super) flags: BTreeMap<String, Value>,
+    /// Digits alone are an option, as in `head -5`.
+    pub(super) digits: bool,
+    pub(super) operands: Vec<Operand>,
+    pub(super) need: Vec<String>,
+    pub(super) operands_need: Vec<String>,
+    pub(super) first_operand_unless: Vec<String>,
+    pub(super) subcommands: BTreeMap<String, Model>,
+    /// All arguments are allowed and nothing is known of them.
+    pub(super) anything: bool,
+}
+
+/// Whether and how an option takes a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    None,
+    /// In the same word or in the next one.
+    Required(Kind),
+    /// In the same word or not at all.
+    Attached(Kind),
+    /// As `Required`, but the last argument has none.
+    UnlessLast(Kind),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Path,
+    Number,
+    /// Digits with a sign and a unit: `+5`, `-10`, `4k`, `1MiB`.
+    Count,
+    OneOf(Vec<String>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Operand {
+    pub(super) kind: Kind,
+    pub(super) optional: bool,
+    pub(super) repeats: bool,
+}
+
+impl Model {
+    /// Compiles what an author wrote.
+    pub(super) fn compile(name: &str, spec: &ModelSpec) -> Result<Self, String> {
+        Self::at_depth(name, spec, 1)
+    }
+
+    /// The model of a program that may run code.
+    pub(super) fn anything(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            style: Style::Plain,
+            flags: BTreeMap::new(),
+            digits: false,
+            operands: vec![Operand { kind: Kind::Text, optional: true, repeats: true }],
+            need: Vec::new(),
+            operands_need: Vec::new(),
+            first_operand_unless: Vec::new(),
+            subcommands: BTreeMap::new(),
+            anything: true,
+        }
+    }
+
+    fn at_depth(name: &str, spec: &ModelSpec, depth: usize) -> Result<Self, String> {
+        let wrong = |words: String| format!("models: {name}: {words}");
+        if depth > MAX_DEPTH {
+            return Err(wrong(format!("subcommands go at most {MAX_DEPTH} deep")));
+        }
+        if spec.flags.len().max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS {
+            return Err(wrong(format!("a list has more than {MAX_ITEMS} items")));
+        }
+        let mut flags = BTreeMap::new();
+        let mut digits = false;
+        for text in &spec.flags {
+            if text == "-#" {
+                digits = true;
+                continue;
+            }
+            let (flag, value) = flag(text, spec.style).map_err(wrong)?;
+            flags.insert(flag, value);
+        }
+        let operands = spec.operands.iter().map(|text| operand(text)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        if operands.iter().rev().skip(1).any(|operand| operand.repeats) {
+            return Err(wrong("only the last operand may repeat".into()));
+        }
+        for flag in spec.need.iter().chain(&spec.operands_need).chain(&spec.first_operand_unless) {
+            if !flags.contains_key(flag) {
+                return Err(wrong(format!("`{flag}` is not among the flags")));
+            }
+        }
+        if !spec.subcommands.is_empty() && (!operands.is_empty() || spec.style != Style::Gnu) {
+            return Err(wrong("a program with subcommands has no operands of its own, and style gnu".into()));
+        }
+        let mut subcommands = BTreeMap::new();
+        for (sub, spec) in &spec.subcommands {
+            subcommands.insert(sub.clone(), Self::at_depth(&format!("{name} {sub}"), spec, depth + 1)?);
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            style: spec.style,
+            flags,
+            digits,
+            operands,
+            need: spec.need.clone(),
+            operands_need: spec.operands_need.clone(),
+            first_operand_unless: spec.first_operand_unless.clone(),
+            subcommands,
+            anything: false,
+        })
+    }
+
+    /// Why an option that is not allowed is dangerous, where that is worth saying.
+    pub(super) fn danger(&self, flag: &str) -> Option<&'static str> {
+        builtin::danger(&self.name, flag)
+    }
+}
+
+/// `-n=number` and its like.
+fn flag(text: &str, style: Style) -> Result<(String, Value), String> {
+    let (flag, value) = match text.split_once('=') {
+        None => (text, Value::None),
+        Some((flag, of)) => match (flag.strip_suffix('?'), flag.strip_suffix('~')) {
+            (Some(flag), _) => (flag, Value::Attached(kind(of)?)),
+            (_, Some(flag)) => (flag, Value::UnlessLast(kind(of)?)),
+            _ => (flag, Value::Required(kind(of)?)),
+        },
+    };
+    let name = flag.trim_start_matches('-');
+    let dashes = flag.len() - name.len();
+    let printable = flag.bytes().all(|b| b.is_ascii_graphic()) && !flag.contains(['=', '\'', '"', '\\']);
+    let fits = match style {
+        Style::Gnu => (dashes == 1 && name.len() == 1) || (dashes == 2 && name.len() > 1),
+        Style::Words => !name.is_empty() && dashes <= 2,
+        Style::Plain => return Err(format!("`{text}`: style plain has no flags")),
+    };
+    if !fits || !printable {
+        return Err(format!(
+            "`{text}` is not a flag: write -x or --name, with =text, =path, =number, =count or =a|b for a value"
+        ));
+    }
+    Ok((flag.to_owned(), value))
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    match text {
+        "text" => Ok(Kind::Text),
+        "path" => Ok(Kind::Path),
+        "number" => Ok(Kind::Number),
+        "count" => Ok(Kind::Count),
+        words if words.split('|').all(|word| !word.is_empty()) && words.contains('|') => {
+            Ok(Kind::OneOf(words.split('|').map(str::to_owned).collect()))
+        }
+        _ => Err(format!("`{text}` is not a kind of value: text, path, number, count, or words with | between them")),
+    }
+}
+
+fn operand(text: &str) -> Result<Operand, String> {
+    let (rest, repeats) = text.strip_suffix("...").map_or((text, false), |rest| (rest, true));
+    let (rest, optional) = rest.strip_suffix('?').map_or((rest, repeats), |rest| (rest, true));
+    Ok(Operand { kind: kind(rest)?, optional, repeats })
+}
+
+impl Kind {
+    /// Whether a value is one of this kind.
+    pub(super) fn fits(&self, value: &str) -> bool {
+        match self {
+            Self::Text | Self::Path => true,
+            Self::Number => (1..=18).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_digit()),
+            Self::Count => {
+                let bare = value.strip_prefix(['+', '-']).unwrap_or(value);
+                let digits = bare.bytes().take_while(u8::is_ascii_digit).count();
+                (1..=18).contains(&digits)
+                    && matches!(
+                        &bare[digits..],
+                        "" | "b" | "k" | "K" | "M" | "G" | "kB" | "KB" | "MB" | "GB" | "KiB" | "MiB" | "GiB"
+                    )
+            }
+            Self::OneOf(words) => words.iter().any(|word| word == value),
+        }
+    }
+
+    /// For messages: what is expected.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Text => "text".into(),
+            Self::Path => "a path".into(),
+            Self::Number => "a number".into(),
+            Self::Count => "a number, such as 10".into(),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Paths as text: does a path that a command names stay inside the rule's roots? Links are not seen here; whoever opens
+//! the path has to hold it by descriptor.
+
+use super::quoted;
+use crate::Refusal;
+
+/// A root as it is compared: absolute, without `.`, `..` and double slashes.
+pub(super) fn root(text: &str) -> Result<String, String> {
+    if !text.starts_with('/') || text.split('/').any(|part| part == "..") {
+        return Err(format!("roots: `{text}` must be an absolute path without `..`"));
+    }
+    Ok(join("/", text).unwrap_or_else(|| "/".to_owned()))
+}
+
+/// The absolute path that `path` means from `folder`, if it stays inside a root. Without a folder, relative paths are
+/// allowed as they are when they do not go up.
+pub(super) fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Result<String, Refusal> {
+    let shown = quoted(path);
+    let allowed = || match roots {
+        [] => "use a relative path below the working folder".to_owned(),
+        roots => format!("allowed folders are: {}", roots.join(", ")),
+    };
+    if !path.starts_with('/') && folder.is_none() {
+        // A revision, such as `a..b`, is no path that goes up.
+        if path.split('/').any(|part| part == "..") {
+            return Err(Refusal(format!("{shown} goes up with `..`; {}", allowed())));
+        }
+        return Ok(path.to_owned());
+    }
+    let full = join(folder.unwrap_or("/"), path)
+        .ok_or_else(|| Refusal(format!("{shown} goes up beyond the root folder; {}", allowed())))?;
+    if roots.iter().any(|root| below(&full, root)) {
+        return Ok(full);
+    }
+    Err(Refusal(format!("{shown} is outside of the folders that may be used; {}", allowed())))
+}
+
+/// Joins and normalises; `None` when it goes up beyond `/`.
+fn join(folder: &str, path: &str) -> Option<String> {
+    let base = if path.starts_with('/') { "" } else { folder };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in base.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(format!("/{}", parts.join("/")))
+}
+
+fn below(path: &str, root: &str) -> bool {
+    root == "/" || path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,123 @@
+//! The `command` rule as it is written in a policy file.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{MAX_ARGUMENTS, MAX_BYTES, MAX_ITEMS, builtin};
+
+/// Which programs may be called, and how. Nothing that is not named here is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Programs that may be called: by name, or by an absolute path, which then has to be sent exactly. By default those
+    /// that have a model: cat, echo, find, git, grep, head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn. Of
+    /// node, npm, pnpm and yarn only the version may be asked.
+    pub programs: Vec<String>,
+    /// How further programs may be called, by program; replaces the built-in model of that program.
+    pub models: BTreeMap<String, ModelSpec>,
+    /// Programs of the list that may be called with any arguments. THIS IS CODE EXECUTION: a program such as node runs
+    /// whatever the caller sends, and only what confines the process holds it.
+    pub allow_code_execution: Vec<String>,
+    /// Absolute folders that absolute paths in a command must lie in. Without any, only relative paths that do not go
+    /// up are allowed.
+    pub roots: Vec<String>,
+    /// Most bytes of a whole command.
+    #[schemars(range(min = 1, max = 131_072))]
+    pub max_bytes: usize,
+    /// Most arguments of a command.
+    #[schemars(range(min = 1, max = 4096))]
+    pub max_arguments: usize,
+}
+
+/// How one program may be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSpec {
+    /// How its arguments are read.
+    pub style: Style,
+    /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`, `--include=text`; with a value that
+    /// may be left out and is never a word of its own: `--color?=always|never`; with a value unless it is the last
+    /// argument: `--merged~=path`; digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count`
+    /// (with sign and unit) or one of words with `|` between them.
+    pub flags: Vec<String>,
+    /// What the arguments that are no options are, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    pub operands: Vec<String>,
+    /// Options of which one must be there at all.
+    pub need: Vec<String>,
+    /// Options of which one must be there before any operand is allowed.
+    pub operands_need: Vec<String>,
+    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    pub first_operand_unless: Vec<String>,
+    /// The first operand chooses one of these.
+    pub subcommands: BTreeMap<String, ModelSpec>,
+}
+
+/// How a program reads its arguments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Style {
+    /// Short options in clusters, long options with `--name=value` or `--name value`; `--` ends the options.
+    #[default]
+    Gnu,
+    /// Every option is a word of its own, as those of find; `--` is not allowed.
+    Words,
+    /// There are no options: every argument is an operand.
+    Plain,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            programs: builtin::NAMES.iter().map(|&name| name.to_owned()).collect(),
+            models: BTreeMap::new(),
+            allow_code_execution: Vec::new(),
+            roots: Vec::new(),
+            max_bytes: 8192,
+            max_arguments: 256,
+        }
+    }
+}
+
+impl Spec {
+    /// What is wrong with the rule apart from its models.
+    pub(super) fn bounds(&self) -> Result<(), String> {
+        let lists = [
+            ("programs", self.programs.len()),
+            ("models", self.models.len()),
+            ("allow_code_execution", self.allow_code_execution.len()),
+            ("roots", self.roots.len()),
+        ];
+        if let Some((name, _)) = lists.iter().find(|(_, len)| *len > MAX_ITEMS) {
+            return Err(format!("{name}: at most {MAX_ITEMS} items"));
+        }
+        if !(1..=MAX_BYTES).contains(&self.max_bytes) {
+            return Err(format!("max_bytes: must be from 1 to {MAX_BYTES}"));
+        }
+        if !(1..=MAX_ARGUMENTS).contains(&self.max_arguments) {
+            return Err(format!("max_arguments: must be from 1 to {MAX_ARGUMENTS}"));
+        }
+        let is_name = |name: &str| {
+            !name.is_empty() && !name.starts_with('-') && !name.chars().any(|c| c.is_whitespace() || c.is_control())
+        };
+        for name in &self.programs {
+            if !is_name(name) || (name.contains('/') && (!name.starts_with('/') || name.ends_with('/'))) {
+                return Err(format!("programs: {name:?} must be the name of a program, or its absolute path"));
+            }
+        }
+        let unlisted = self.allow_code_execution.iter().find(|name| !self.programs.contains(name));
+        if let Some(name) = unlisted {
+            return Err(format!("allow_code_execution: `{name}` is not in `programs`"));
+        }
+        let short = |program: &String| program.rsplit('/').next().map(str::to_owned);
+        let unused = self
+            .models
+            .keys()
+            .find(|name| !self.programs.iter().any(|p| p == *name || short(p).as_ref() == Some(name)));
+        match unused {
+            Some(name) => Err(format!("models: `{name}` is not in `programs`")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! From a command line to words: blanks part them, quotes and backslashes keep them together. Whatever any shell would
+//! expand, redirect or chain is refused, so that the words mean the same to whoever reads them next.
+
+use crate::Refusal;
+
+/// Splits a command line.
+pub(super) fn split(text: &str) -> Result<Vec<String>, Refusal> {
+    printable(text)?;
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => single(&mut chars, word.get_or_insert_default())?,
+            '"' => double(&mut chars, word.get_or_insert_default())?,
+            '\\' => match chars.next() {
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err(Refusal("the command ends with a backslash; take it out or quote it".into())),
+            },
+            _ => {
+                if let Some(why) = special(c, word.as_deref(), chars.peek().copied()) {
+                    return Err(Refusal(format!(
+                        "unquoted `{c}` {why}; there is no shell here: send one program with its arguments, and put \
+                         single quotes around text that is meant as it is"
+                    )));
+                }
+                word.get_or_insert_default().push(c);
+            }
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// Refuses characters that have no place in a command, wherever they stand.
+pub(super) fn printable(text: &str) -> Result<(), Refusal> {
+    match text.chars().find(|c| c.is_control() && *c != '\t') {
+        Some('\n' | '\r') => Err(Refusal("the command has a line break; send one command, on one line".into())),
+        Some(c) => Err(Refusal(format!("the command has the control character U+{:04X}; take it out", u32::from(c)))),
+        None => Ok(()),
+    }
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn single(chars: &mut Chars<'_>, word: &mut String) -> Result<(), Refusal> {
+    for c in chars.by_ref() {
+        if c == '\'' {
+            return Ok(());
+        }
+        word.push(c);
+    }
+    Err(open('\''))
+}
+
+fn double(chars: &mut Chars<'_>, word: &mut String) -> Result<(), Refusal> {
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return Ok(()),
+            '\\' => match chars.next() {
+                Some(next @ ('"' | '\\' | '$' | '`')) => word.push(next),
+                Some(next) => word.extend(['\\', next]),
+                None => break,
+            },
+            '$' | '`' => {
+                return Err(Refusal(format!(
+                    "`{c}` inside double quotes is a substitution; nothing is substituted here: use single quotes"
+                )));
+            }
+            _ => word.push(c),
+        }
+    }
+    Err(open('"'))
+}
+
+fn open(quote: char) -> Refusal {
+    Refusal(format!("a {quote} is not closed; close the quote"))
+}
+
+/// What a shell would do with an unquoted character, if anything. `word` is what stands before it in its word.
+fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static str> {
+    let starts = word.is_none();
+    match c {
+        '|' => Some("would start a pipe"),
+        '&' => Some("would run in the background or chain commands"),
+        ';' => Some("would chain commands"),
+        '<' | '>' => Some("would redirect"),
+        '(' | ')' => Some("would start a subshell"),
+        '`' | '$' => Some("would substitute"),
+        '*' | '?' | '[' | ']' => Some("is a wildcard"),
+        '{' | '}' => Some("would expand braces"),
+        '~' if starts || word.is_some_and(|w| w.ends_with(['=', ':'])) => Some("stands for a home folder"),
+        '#' if starts => Some("would start a comment"),
+        '=' if starts => Some("would name a program"),
+        '!' if next.is_some_and(|n| !matches!(n, ' ' | '\t')) => Some("would recall the history"),
+        _ => None,
+    }
+}
