@@ -27,13 +27,16 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
+/// The clients of the configured servers, by slug.
+type Clients = BTreeMap<String, Arc<Client>>;
+
 /// A running gateway and what it is made of.
 pub(crate) struct App {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) life: LifeCycle,
     metrics: Arc<Metrics>,
     around: Surroundings,
-    clients: Mutex<BTreeMap<String, Arc<Client>>>,
+    clients: Mutex<Clients>,
     builtin: Vec<Arc<dyn Upstream>>,
 }
 
@@ -67,37 +70,46 @@ impl App {
             around,
             clients: Mutex::default(),
         });
-        app.set_servers(config)?;
+        let clients = app.clients(config)?;
+        app.replace(clients);
         Ok(app)
     }
 
-    /// Takes over another configuration. Only servers whose own configuration differs are touched.
+    /// Takes over another configuration, all of it or nothing. Only servers whose own configuration differs are touched.
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
-        self.set_servers(config)?;
-        self.gateway.set_rules(rules(config))?;
+        // What can fail comes before what changes something.
+        let rules = self.gateway.prepare(rules(config))?;
+        let clients = self.clients(config)?;
+        self.gateway.adopt(rules);
+        self.replace(clients);
         Ok(())
     }
 
-    fn set_servers(&self, config: &Config) -> anyhow::Result<()> {
-        let mut clients = self.clients.lock();
-        let mut next = BTreeMap::new();
-        for wanted in &config.servers {
-            let client = match clients.get(&wanted.slug) {
-                Some(old) if old.config() == wanted => Arc::clone(old),
-                _ => Client::start(wanted.clone(), self.around.clone())?,
-            };
-            next.insert(wanted.slug.clone(), client);
+    /// A client for each configured server: the one that is there, or a new one that does nothing yet.
+    fn clients(&self, config: &Config) -> anyhow::Result<Clients> {
+        let old = self.clients.lock();
+        let client = |wanted: &lockgate_upstream::Config| match old.get(&wanted.slug) {
+            Some(old) if old.config() == wanted => Ok(Arc::clone(old)),
+            _ => Client::new(wanted.clone(), self.around.clone()),
+        };
+        let all = config.servers.iter().map(|wanted| Ok((wanted.slug.clone(), client(wanted)?)));
+        all.collect()
+    }
+
+    /// Starts the new clients, and closes those that are not wanted any more.
+    fn replace(&self, clients: Clients) {
+        let old = std::mem::replace(&mut *self.clients.lock(), clients.clone());
+        for (slug, client) in old {
+            if !clients.get(&slug).is_some_and(|new| Arc::ptr_eq(new, &client)) {
+                tracing::info!(server = slug, "server closed: its configuration has changed or is gone");
+                tokio::spawn(async move { client.close().await });
+            }
         }
-        let old = std::mem::replace(&mut *clients, next);
-        let gone =
-            old.into_iter().filter(|(slug, client)| !clients.get(slug).is_some_and(|new| Arc::ptr_eq(new, client)));
-        for (slug, client) in gone {
-            tracing::info!(server = slug, "server closed: its configuration has changed or is gone");
-            tokio::spawn(async move { client.close().await });
+        for client in clients.values() {
+            client.start();
         }
-        let clients = clients.values().map(|client| Arc::clone(client) as Arc<dyn Upstream>);
+        let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
         self.gateway.set_servers(clients.chain(self.builtin.iter().cloned()));
-        Ok(())
     }
 
     /// Ends every server: sessions, streams, processes.

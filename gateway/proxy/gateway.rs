@@ -50,6 +50,9 @@ pub struct Rules {
     pub policy: lockgate_policy::Config,
 }
 
+/// Rules that have been compiled and can be adopted.
+pub struct Prepared(Setup);
+
 /// A configuration that the request path cannot work with.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
@@ -109,15 +112,18 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// Takes over other rules. Sessions and servers stay as they are.
+    /// Compiles other rules. Nothing changes until they are adopted.
     ///
     /// # Errors
-    /// [`Unusable`]; the old rules stay in force then.
-    pub fn set_rules(&self, rules: Rules) -> Result<(), Unusable> {
-        let new = Setup::new(rules, Some(&self.setup.load()))?;
-        self.setup.store(Arc::new(new));
+    /// [`Unusable`].
+    pub fn prepare(&self, rules: Rules) -> Result<Prepared, Unusable> {
+        Setup::new(rules, Some(&self.setup.load())).map(Prepared)
+    }
+
+    /// Takes over other rules. Sessions and servers stay as they are.
+    pub fn adopt(&self, rules: Prepared) {
+        self.setup.store(Arc::new(rules.0));
         self.hub.refresh();
-        Ok(())
     }
 
     /// Replaces the set of servers; those that are in both stay connected.

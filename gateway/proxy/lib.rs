@@ -20,4 +20,4 @@ mod state;
 mod talk;
 
 pub use config::{Config, Limits, Names};
-pub use gateway::{Gateway, Rules, Unusable};
+pub use gateway::{Gateway, Prepared, Rules, Unusable};

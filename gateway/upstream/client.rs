@@ -91,14 +91,20 @@ pub struct Unusable {
 }
 
 impl Client {
-    /// Makes the client and starts to connect in the background.
+    /// Makes the client. Nothing is started or connected yet.
     ///
     /// # Errors
     /// The URL or a header cannot be used.
-    pub fn start(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
-        let shared = Arc::new(Shared::new(config, around)?);
-        let supervisor = shared.config.enabled.then(|| tokio::spawn(supervise::supervise(Arc::clone(&shared))));
-        Ok(Arc::new(Self { shared, supervisor: Mutex::new(supervisor) }))
+    pub fn new(config: Config, around: Surroundings) -> Result<Arc<Self>, Unusable> {
+        Ok(Arc::new(Self { shared: Arc::new(Shared::new(config, around)?), supervisor: Mutex::default() }))
+    }
+
+    /// Starts to connect in the background, if that has not been done yet.
+    pub fn start(&self) {
+        let mut supervisor = self.supervisor.lock();
+        if supervisor.is_none() && self.shared.config.enabled && !self.shared.closing.is_cancelled() {
+            *supervisor = Some(tokio::spawn(supervise::supervise(Arc::clone(&self.shared))));
+        }
     }
 
     /// The configuration that it was made from.

@@ -82,6 +82,29 @@ async fn a_broken_file_changes_nothing() {
     assert_eq!(gate.children(), pids);
 }
 
+/// A configuration of which one part cannot be used changes nothing: no server comes, goes or starts, and no rule.
+#[tokio::test]
+async fn a_reload_is_all_or_nothing() {
+    let (one, two) = (Upstream::http(modern(&["t", "u"])).await, Upstream::http(modern(&["v"])).await);
+    let kept = fixture(&[]);
+    let gate = Gate::start(json!({"servers": {"a": one.config(), "c": kept}})).await;
+    let (before, pids) = (gate.tools("/mcp").await.0, gate.children());
+    // No request can have a path this long, which only shows when its client is made; it is the last one.
+    let endless = json!({"url": format!("http://127.0.0.1:1/{}", "x".repeat(70_000))});
+    let rules = json!({"tools": {"deny": ["a__u"]}});
+    gate.configure(json!({
+        "servers": {"a": two.config(), "b": two.config(), "d": fixture(&["--era", "legacy"]), "z": endless},
+        "policy": rules,
+    }));
+    until("it is refused", async || gate.log().contains("the configuration stays as it was").then_some(())).await;
+    assert_eq!(gate.tools("/mcp").await.0, before);
+    assert_eq!((gate.call("a__u").await.code(), gate.call("c__test_simple_text").await.code()), (0, 0));
+    assert_eq!((gate.children(), two.heard().len()), (pids.clone(), 0), "nothing was begun");
+    gate.configure(json!({"servers": {"a": one.config(), "b": two.config(), "c": kept}, "policy": rules}));
+    until("the next one is taken", async || lists(&gate, "b__v").await.then_some(())).await;
+    assert_eq!((gate.call("a__u").await.code(), gate.children()), (-32602, pids));
+}
+
 /// list_changed reaches both eras' streams, each only when what it shows has changed.
 #[tokio::test]
 async fn clients_hear_of_changes_that_they_can_see() {
