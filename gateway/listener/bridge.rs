@@ -16,6 +16,7 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub credentials: Credentials,
+    pub endpoint: Endpoint,
 }
 
 impl Caller {
@@ -29,7 +30,7 @@ impl Caller {
     }
 
     pub(crate) fn with_headers(&self, verb: Verb, headers: HeaderMap) -> Inbound {
-        Inbound { endpoint: Endpoint::All, credentials: self.credentials.clone(), verb, headers }
+        Inbound { endpoint: self.endpoint.clone(), credentials: self.credentials.clone(), verb, headers }
     }
 
     /// Ends a session, whatever comes back.
@@ -52,28 +53,29 @@ pub(crate) fn session(reply: &Reply) -> Option<HeaderValue> {
     headers.get(SESSION).cloned()
 }
 
-/// Hands on every message of a reply. Gives `false` when there was none.
+/// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without any is the silence
+/// that a cancelled request gets.
 pub(crate) async fn pour(reply: Reply, out: &mpsc::Sender<Text>) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await.is_ok(),
         Reply::Empty { .. } => false,
-        Reply::Stream { events, .. } => drain(events, out).await,
+        Reply::Stream { events, .. } => {
+            drain(events, out).await;
+            true
+        }
     }
 }
 
 /// Hands on the messages of a stream until it ends or nobody listens any more.
-pub(crate) async fn drain(mut events: Events, out: &mpsc::Sender<Text>) -> bool {
-    let mut any = false;
+pub(crate) async fn drain(mut events: Events, out: &mpsc::Sender<Text>) {
     while let Some(event) = events.next().await {
         if event.data.is_empty() {
             continue;
         }
-        any = true;
         if out.send(Text::Whole(event.data)).await.is_err() {
             break;
         }
     }
-    any
 }
 
 /// A text of our own for the line of messages.

@@ -15,7 +15,7 @@ pub struct Config {
     pub origins: Vec<String>,
     /// TLS certificate and key (PEM files); plain HTTP without it.
     pub tls: Option<Tls>,
-    /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse` and `/messages`.
+    /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse`, `/servers/{slug}/sse` and `/messages`.
     pub sse: bool,
     /// Interval of comment lines on idle event streams.
     pub keep_alive: Duration,

@@ -55,7 +55,7 @@ pub(crate) struct Link<R, O> {
 #[derive(Debug, PartialEq, Eq)]
 enum Path {
     Mcp(Endpoint),
-    Sse,
+    Sse(Endpoint),
     Messages,
     Other,
 }
@@ -96,7 +96,7 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     };
     let reacted = match path(request.uri().path(), link.shared.config.sse) {
         Path::Mcp(endpoint) => mcp(&link, endpoint, request, active).await,
-        Path::Sse => crate::sse::open(&link, request, active),
+        Path::Sse(endpoint) => crate::sse::open(&link, endpoint, request, active),
         Path::Messages => crate::sse::message(&link, request).await,
         Path::Other => return Ok(other(&link, request).await),
     };
@@ -114,13 +114,14 @@ fn refuse<B>(refusal: Refusal) -> Response<Outflow<B>> {
 fn path(path: &str, sse: bool) -> Path {
     match path {
         "/mcp" => return Path::Mcp(Endpoint::All),
-        "/sse" if sse => return Path::Sse,
+        "/sse" if sse => return Path::Sse(Endpoint::All),
         "/messages" if sse => return Path::Messages,
         _ => {}
     }
-    let slug = path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"));
-    match slug {
-        Some(slug) if is_slug(slug) => Path::Mcp(Endpoint::Server(slug.to_owned())),
+    let one = path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')).filter(|(slug, _)| is_slug(slug));
+    match one {
+        Some((slug, "mcp")) => Path::Mcp(Endpoint::Server(slug.to_owned())),
+        Some((slug, "sse")) if sse => Path::Sse(Endpoint::Server(slug.to_owned())),
         _ => Path::Other,
     }
 }

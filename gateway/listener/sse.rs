@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use lockgate_authn::Credentials;
 use lockgate_protocol::jsonrpc::{self, From, Message};
 use lockgate_protocol::sse;
-use lockgate_proxy::face::{Outgoing, Reply, Text, Verb};
+use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Text, Verb};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tokio::sync::mpsc;
@@ -96,9 +96,10 @@ impl Sessions {
     }
 }
 
-/// `GET /sse`: opens a stream and tells where its messages go.
+/// `GET /sse` and `GET /servers/{slug}/sse`: opens a stream and tells where its messages go.
 pub(crate) fn open<R: Receive, O: Other>(
     link: &Link<R, O>,
+    endpoint: Endpoint,
     request: Request<Incoming>,
     active: Active,
 ) -> Result<Reaction<O>, Refusal> {
@@ -109,7 +110,7 @@ pub(crate) fn open<R: Receive, O: Other>(
         _ => return Err(Refusal::Method { allow: STREAM_METHODS }),
     }
     let mut headers = parts.headers;
-    let caller = Caller { credentials: credentials(link.remote.ip(), &mut headers)? };
+    let caller = Caller { credentials: credentials(link.remote.ip(), &mut headers)?, endpoint };
     let (out, messages) = mpsc::channel(BUFFER);
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
     let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;

@@ -18,7 +18,7 @@ use lockgate_protocol::jsonrpc::{self, From, Message, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
-use lockgate_proxy::face::{Inbound, Text, Verb};
+use lockgate_proxy::face::{Endpoint, Inbound, Text, Verb};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
@@ -136,7 +136,8 @@ struct Job {
 impl<R: Receive> Face<R> {
     fn new(receive: Arc<R>, limits: Stdio, out: mpsc::Sender<Text>) -> Self {
         let places = Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests));
-        let caller = Caller { credentials: Credentials { peer: Peer::Stdio, bearer: None } };
+        let credentials = Credentials { peer: Peer::Stdio, bearer: None };
+        let caller = Caller { credentials, endpoint: Endpoint::All };
         let (running, flights) = (JoinSet::new(), HashMap::new());
         Self { receive, caller, limits, places, out, session: None, running, flights }
     }

@@ -14,7 +14,7 @@ pub struct Http {
     pub origins: List,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
-    /// Also serve the deprecated HTTP+SSE transport on `/sse` and `/messages`.
+    /// Also serve the deprecated HTTP+SSE transport on `/sse`, `/servers/{name}/sse` and `/messages`.
     pub sse: Toggle<false>,
     /// Interval of comment lines on idle event streams, 1–300 s.
     pub keep_alive: Seconds<1, 300, 15>,

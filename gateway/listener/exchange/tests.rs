@@ -28,17 +28,31 @@ fn paths_are_matched_by_hand() {
     let table = [
         ("/mcp", Path::Mcp(Endpoint::All)),
         ("/servers/git-hub.v2_~/mcp", server("git-hub.v2_~")),
-        ("/sse", Path::Sse),
+        ("/sse", Path::Sse(Endpoint::All)),
+        ("/servers/a/sse", Path::Sse(Endpoint::Server("a".into()))),
         ("/messages", Path::Messages),
     ];
     for (text, expected) in table {
         assert_eq!(path(text, true), expected, "{text}");
     }
-    for other in ["/", "/mcp/", "/MCP", "/servers//mcp", "/servers/a/b/mcp", "/servers/a%2fb/mcp", "/servers/mcp", ""] {
+    for other in [
+        "/",
+        "/mcp/",
+        "/MCP",
+        "/servers//mcp",
+        "/servers/a/b/mcp",
+        "/servers/a%2fb/mcp",
+        "/servers/mcp",
+        "/servers/sse",
+        "/servers/a/messages",
+        "",
+    ] {
         assert_eq!(path(other, true), Path::Other, "{other}");
     }
     assert_eq!(path(&format!("/servers/{}/mcp", "x".repeat(129)), true), Path::Other);
-    assert_eq!((path("/sse", false), path("/messages", false)), (Path::Other, Path::Other));
+    for off in ["/sse", "/messages", "/servers/a/sse"] {
+        assert_eq!(path(off, false), Path::Other, "{off}");
+    }
 }
 
 #[test]

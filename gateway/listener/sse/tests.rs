@@ -147,7 +147,8 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     let sessions = Sessions::new(1);
     let session = || {
         let credentials = Credentials { peer: lockgate_authn::Peer::Stdio, bearer: None };
-        let owner = Arc::new(Owner { caller: Caller { credentials }, proxied: Mutex::default() });
+        let owner =
+            Arc::new(Owner { caller: Caller { credentials, endpoint: Endpoint::All }, proxied: Mutex::default() });
         Session { owner, out: mpsc::channel(1).0 }
     };
     assert!(sessions.add(session()).is_ok());
