@@ -16,6 +16,7 @@ use lockgate_listener::{Receive, Server, Stdio};
 use lockgate_proxy::face::{Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_tools::{About, Builtin};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +38,7 @@ pub(crate) struct App {
     metrics: Arc<Metrics>,
     around: Surroundings,
     clients: Mutex<Clients>,
-    builtin: Vec<Arc<dyn Upstream>>,
+    builtin: Builtin,
 }
 
 impl App {
@@ -55,22 +56,24 @@ impl App {
                 .into_bytes()
                 .into(),
         };
-        let seen = Arc::downgrade(&gateway);
-        let about = lockgate_tools::About {
+        let about = About {
             name: config.proxy.name.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             started: Instant::now(),
-            servers: Arc::new(move || seen.upgrade().map(|g| g.servers()).unwrap_or_default()),
+            events: gateway.events(),
+            connector: Arc::clone(&around.connector),
         };
         let app = Arc::new(Self {
-            builtin: lockgate_tools::servers(&config.tools, about),
+            builtin: Builtin::new(about),
             gateway,
             life: LifeCycle::new(),
             metrics,
             around,
             clients: Mutex::default(),
         });
+        let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = app.clients(config)?;
+        app.builtin.adopt(builtin);
         app.replace(clients);
         Ok(app)
     }
@@ -79,8 +82,10 @@ impl App {
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         // What can fail comes before what changes something.
         let rules = self.gateway.prepare(rules(config))?;
+        let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
         self.gateway.adopt(rules);
+        self.builtin.adopt(builtin);
         self.replace(clients);
         Ok(())
     }
@@ -109,7 +114,7 @@ impl App {
             client.start();
         }
         let clients = clients.into_values().map(|client| client as Arc<dyn Upstream>);
-        self.gateway.set_servers(clients.chain(self.builtin.iter().cloned()));
+        self.gateway.set_servers(clients.chain(self.builtin.servers()));
     }
 
     /// Ends every server: sessions, streams, processes.

@@ -80,7 +80,6 @@ fn say_what_waits(old: &Config, new: &Config) {
     let waits = [
         (old.listener != new.listener, "listen, http"),
         (old.egress != new.egress, "egress"),
-        (old.tools != new.tools, "builtin"),
         (old.admin != new.admin, "admin"),
         (
             old.telemetry.otlp != new.telemetry.otlp || old.telemetry.format != new.telemetry.format,

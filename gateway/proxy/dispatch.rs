@@ -26,6 +26,7 @@ use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Log, Session};
+use crate::sight::Eyes;
 use crate::stage::Asked;
 use crate::talk::{Outlet, Talk};
 use crate::{interact, legacy, response};
@@ -248,6 +249,13 @@ impl Drop for Detached {
     }
 }
 
+/// A request that a built-in server makes in its caller's name: decided and counted like the caller's own, without a
+/// way back to the client.
+pub(crate) async fn nested(gateway: &Gateway, asked: &Asked) -> Result<Text, Problem> {
+    let permitted = authorize::authorize(asked).inspect_err(|problem| audit_denial(asked, problem))?;
+    complete(gateway, asked, permitted, None).await
+}
+
 /// Calls the server and writes its answer for the client, and counts how that went.
 async fn complete(
     gateway: &Gateway,
@@ -256,7 +264,7 @@ async fn complete(
     conversation: Option<Arc<Talk>>,
 ) -> Result<Text, Problem> {
     let mut counted = Counted::begin(gateway, asked, &permitted);
-    let answer = rounds(asked, permitted, conversation, &mut counted).await;
+    let answer = rounds(gateway, asked, permitted, conversation, &mut counted).await;
     if let Err(problem) = &answer {
         counted.outcome = problem.outcome;
     }
@@ -265,6 +273,7 @@ async fn complete(
 
 /// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.
 async fn rounds(
+    gateway: &Gateway,
     asked: &Asked,
     permitted: Permitted,
     conversation: Option<Arc<Talk>>,
@@ -272,6 +281,7 @@ async fn rounds(
 ) -> Result<Text, Problem> {
     let mut permitted = permitted;
     let mut rounds = 0;
+    let eyes = Eyes { gateway, asked };
     loop {
         let server = Arc::clone(permitted.server());
         let call = Call {
@@ -280,6 +290,7 @@ async fn rounds(
             request: &asked.request,
             replaced: permitted.replaced(),
             caller: &asked.caller,
+            sight: Some(&eyes),
             conversation: conversation.clone().map(|c| c as Arc<dyn Conversation>),
             trace: counted.trace(),
             timeout: None,

@@ -15,6 +15,7 @@ mod modern;
 mod rescue;
 mod response;
 mod session;
+mod sight;
 mod stage;
 mod state;
 mod talk;

@@ -47,6 +47,21 @@ impl Asked {
         self.revision.era()
     }
 
+    /// Another request of the same caller at the same endpoint.
+    pub(crate) fn instead(&self, request: Request) -> Self {
+        Self {
+            setup: Arc::clone(&self.setup),
+            view: Arc::clone(&self.view),
+            endpoint: self.endpoint.clone(),
+            principal: self.principal.clone(),
+            caller_key: self.caller_key,
+            request,
+            revision: self.revision,
+            caller: self.caller.clone(),
+            session: self.session.clone(),
+        }
+    }
+
     /// What sealed tokens are bound to.
     pub(crate) fn bind(&self) -> [&[u8]; 3] {
         let endpoint = match &self.endpoint {

@@ -1,10 +1,26 @@
-//! Which built-in servers run, already validated. It reads no file and no environment.
+//! Which built-in servers run and what they may do, already validated. It reads no file and no environment. A category
+//! with settings is `None` until it is configured.
 
-/// The built-in servers that need no installation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The built-in servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// `system`: what the gateway is and how its servers are.
     pub system: bool,
     /// `example`: a few harmless tools, a prompt and a resource to try a client with.
     pub example: bool,
+    /// `web`: requests to other hosts.
+    pub web: Option<crate::web::Config>,
+}
+
+impl Config {
+    /// Whether a built-in server of this name runs, so that no other may have it.
+    #[must_use]
+    pub fn runs(&self, category: &str) -> bool {
+        match category {
+            "system" => self.system,
+            "example" => self.example,
+            "web" => self.web.is_some(),
+            _ => false,
+        }
+    }
 }

@@ -1,44 +1,55 @@
 //! The `example` server: harmless tools, a prompt and resources to try a client with. It keeps nothing and reaches
 //! nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
-use crate::server::{Material, Server};
-use crate::tool::{Card, Client, Mistake, Tool, number, text, whole};
+use crate::material::{Contents, Material, Target, Wanted};
+use crate::server::Made;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
 
 const README: &str = "example://readme";
 const NOTE: &str = "example://note/";
-/// Longest text that is echoed, in bytes.
+const NOTES: &str = "example://note/{name}";
+/// Longest text that is echoed, in characters.
 const MAX_TEXT: usize = 10_000;
 /// Longest name that is greeted or has a note, in bytes.
 const MAX_NAME: usize = 100;
+/// How long what never changes may be kept.
+const TTL_MS: u64 = 60_000;
 const NAMES: [&str; 6] = ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Margaret"];
 
-pub(crate) fn server(version: &str) -> Server {
-    let tools: Vec<Box<dyn Tool>> = vec![Box::new(Echo), Box::new(Add), Box::new(Count)];
-    let instructions = "Harmless tools to try a client with. They change nothing.";
-    Server::new("example", version, instructions, tools, Some(Box::new(Examples)))
+pub(crate) fn made() -> Made {
+    Made {
+        instructions: "Harmless tools to try a client with. They change nothing.".into(),
+        tools: vec![Box::new(Echo), Box::new(Add), Box::new(Count)],
+        material: Some(Arc::new(Examples)),
+    }
 }
 
 struct Echo;
 
 impl Tool for Echo {
     fn card(&self) -> Card {
-        Card {
-            name: "echo",
-            title: "Echo",
-            description: "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
-            input: json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give back"}}),
-            required: &["text"],
-            output: json!({"text": {"type": "string"}}),
-        }
+        Card::new(
+            "example/echo",
+            "Echo",
+            "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
+        )
+        .input(
+            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give back"}}),
+            &["text"],
+        )
+        .output(json!({"text": {"type": "string"}}), &["text"])
+        .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Map<String, Value>, _: Client) -> BoxFuture<'a, Result<Value, Mistake>> {
-        Box::pin(async move { Ok(json!({"text": text(&arguments, "text", MAX_TEXT)?})) })
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
     }
 }
 
@@ -46,54 +57,60 @@ struct Add;
 
 impl Tool for Add {
     fn card(&self) -> Card {
-        Card {
-            name: "add",
-            title: "Add two numbers",
-            description: "Adds `a` and `b` and gives their sum.",
-            input: json!({"a": {"type": "number"}, "b": {"type": "number"}}),
-            required: &["a", "b"],
-            output: json!({"sum": {"type": "number"}}),
-        }
+        Card::new("example/add", "Add two numbers", "Adds `a` and `b` and gives their sum; whole numbers stay exact.")
+            .input(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"])
+            .output(json!({"sum": {"type": "number"}}), &["sum"])
+            .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Map<String, Value>, _: Client) -> BoxFuture<'a, Result<Value, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
-            let sum = number(&arguments, "a")? + number(&arguments, "b")?;
-            if sum.is_finite() {
-                Ok(json!({"sum": sum}))
-            } else {
-                Err(Mistake("the sum is too large for a number".into()))
-            }
+            let sum = sum(arguments.get("a"), arguments.get("b"));
+            let sum = sum.ok_or_else(|| Mistake::new("the sum is too large for a number"))?;
+            Ok(json!({"sum": sum}).into())
         })
     }
+}
+
+/// Exact for whole numbers, as doubles otherwise; `None` when no number can hold it.
+fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
+    let whole = |v: Option<&Value>| v.and_then(|v| v.as_i64().map(i128::from).or_else(|| v.as_u64().map(i128::from)));
+    if let (Some(a), Some(b)) = (whole(a), whole(b)) {
+        let sum = a + b;
+        return u64::try_from(sum).map(Number::from).or_else(|_| i64::try_from(sum).map(Number::from)).ok();
+    }
+    Number::from_f64(a?.as_f64()? + b?.as_f64()?)
 }
 
 struct Count;
 
 impl Tool for Count {
     fn card(&self) -> Card {
-        Card {
-            name: "count",
-            title: "Count slowly",
-            description: "Counts from 1 to `n` and reports progress at each step. Use it to see progress and cancellation.",
-            input: json!({
+        Card::new(
+            "example/count",
+            "Count slowly",
+            "Counts from 1 to `n` and reports progress at each step. Use it to see progress and cancellation.",
+        )
+        .input(
+            json!({
                 "n": {"type": "integer", "minimum": 1, "maximum": 20, "description": "How far to count"},
                 "pause_ms": {"type": "integer", "minimum": 0, "maximum": 500, "default": 100, "description": "Pause before each step"}
             }),
-            required: &["n"],
-            output: json!({"counted": {"type": "integer"}}),
-        }
+            &["n"],
+        )
+        .output(json!({"counted": {"type": "integer"}}), &["counted"])
+        .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Map<String, Value>, client: Client) -> BoxFuture<'a, Result<Value, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
-            let steps = whole(&arguments, "n", (1, 20), 1)?;
-            let pause = Duration::from_millis(whole(&arguments, "pause_ms", (0, 500), 100)?);
+            let steps = arguments.whole("n")?;
+            let pause = Duration::from_millis(arguments.whole("pause_ms")?);
             for step in 1..=steps {
                 tokio::time::sleep(pause).await;
-                client.progress(step, steps);
+                client.progress(step, Some(steps), None);
             }
-            Ok(json!({"counted": steps}))
+            Ok(json!({"counted": steps}).into())
         })
     }
 }
@@ -101,6 +118,10 @@ impl Tool for Count {
 struct Examples;
 
 impl Material for Examples {
+    fn offers(&self) -> Offers {
+        Offers { prompts: true, resources: true, completions: true, ..Offers::default() }
+    }
+
     fn items(&self, kind: ListKind) -> Vec<Value> {
         match kind {
             ListKind::Tools => vec![],
@@ -111,40 +132,62 @@ impl Material for Examples {
                 "arguments": [{"name": "name", "description": "Whom to greet", "required": true}]
             })],
             ListKind::Resources => vec![json!({
-                "uri": README, "name": "readme", "title": "About the example server", "mimeType": "text/markdown"
+                "uri": README, "name": "readme", "title": "About the example server", "mimeType": "text/markdown",
+                "description": "What the example server is for, in Markdown."
             })],
             ListKind::Templates => vec![json!({
-                "uriTemplate": "example://note/{name}", "name": "note", "title": "A note about somebody", "mimeType": "text/plain"
+                "uriTemplate": NOTES, "name": "note", "title": "A note about somebody", "mimeType": "text/plain",
+                "description": "A made-up note about the person of that name."
             })],
         }
     }
 
-    fn prompt(&self, name: &str, arguments: &Map<String, Value>) -> Result<Value, String> {
-        if name != "greet" {
-            return Err(format!("unknown prompt: {name}"));
-        }
-        let whom = text(arguments, "name", MAX_NAME).map_err(|mistake| mistake.0)?;
-        let words = format!("Please greet {whom} warmly, in one sentence.");
-        Ok(
-            json!({"description": "A greeting", "messages": [{"role": "user", "content": {"type": "text", "text": words}}]}),
-        )
-    }
-
-    fn read(&self, uri: &str) -> Option<Value> {
-        let (kind, words) = if uri == README {
-            (
-                "text/markdown",
-                "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n".to_owned(),
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a Map<String, Value>,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move {
+            if name != "greet" {
+                return Err(format!("unknown prompt: {name}"));
+            }
+            let whom = match arguments.get("name") {
+                Some(Value::String(whom)) if whom.len() <= MAX_NAME => whom,
+                Some(Value::String(whom)) => {
+                    return Err(format!("`name` must have at most {MAX_NAME} bytes, received {}", whom.len()));
+                }
+                Some(_) => return Err("`name` must be a string".into()),
+                None => return Err("the argument `name` is missing; expected a string".into()),
+            };
+            let words = format!("Please greet {whom} warmly, in one sentence.");
+            Ok(
+                json!({"description": "A greeting", "messages": [{"role": "user", "content": {"type": "text", "text": words}}]}),
             )
-        } else {
-            let name = uri.strip_prefix(NOTE).filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'))?;
-            ("text/plain", format!("A note about {name}.\n"))
-        };
-        Some(json!([{"uri": uri, "mimeType": kind, "text": words}]))
+        })
     }
 
-    fn complete(&self, _target: &str, argument: &str, typed: &str) -> Vec<String> {
-        let fits = |name: &&&str| argument == "name" && name.to_lowercase().starts_with(&typed.to_lowercase());
+    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+        Box::pin(async move {
+            let (kind, words) = if uri == README {
+                (
+                    "text/markdown",
+                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n".to_owned(),
+                )
+            } else {
+                let name = uri.strip_prefix(NOTE).filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'));
+                let Some(name) = name else { return Ok(None) };
+                ("text/plain", format!("A note about {name}.\n"))
+            };
+            Ok(Some(Contents::lasting(json!([{"uri": uri, "mimeType": kind, "text": words}]), TTL_MS)))
+        })
+    }
+
+    fn complete(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        let known = matches!(wanted.target, Target::Prompt("greet") | Target::Resource(NOTES));
+        let fits = |name: &&&str| {
+            known && wanted.argument == "name" && name.to_lowercase().starts_with(&wanted.typed.to_lowercase())
+        };
         NAMES.iter().filter(fits).map(|name| (*name).to_owned()).collect()
     }
 }

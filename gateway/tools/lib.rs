@@ -1,43 +1,147 @@
 //! Built-in servers: the same to the rest of the gateway as any other, only that they answer in this process.
 //!
-//! To add a tool, write one file with a [`tool::Tool`] and name it in its server's list (`system.rs`, `example.rs`).
-//! Nothing here opens a file, a connection or a process.
+//! To add a tool, write one file with a [`tool::Tool`] and name it in its category's list (`file.rs`, `system.rs` …).
+//! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
 
 mod config;
 mod example;
+mod material;
+mod registry;
+mod schema;
 mod server;
+mod strict;
 mod system;
+mod tally;
 mod tool;
+mod web;
 
 pub use config::Config;
+pub use web::{Config as Web, Proxy};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockgate_upstream::Upstream;
+use lockgate_egress::Connector;
+use lockgate_upstream::{Events, Upstream};
+use parking_lot::Mutex;
 
-/// What the built-in servers may know of the gateway that they are part of.
+use registry::{Journal, Registry};
+use server::{Made, Server};
+use tally::Tally;
+
+/// What the built-in servers may know and use of the gateway that they are part of.
 #[derive(Clone)]
 pub struct About {
     /// The gateway's own name.
     pub name: String,
     pub version: String,
     pub started: Instant,
-    /// The servers of now, built-in ones included.
-    pub servers: Arc<dyn Fn() -> Vec<Arc<dyn Upstream>> + Send + Sync>,
+    /// Where servers tell that they have changed.
+    pub events: Events,
+    /// The one way to other hosts.
+    pub connector: Arc<Connector>,
 }
 
-/// The built-in servers that are switched on.
-#[must_use]
-pub fn servers(config: &Config, about: About) -> Vec<Arc<dyn Upstream>> {
-    let mut servers: Vec<Arc<dyn Upstream>> = Vec::new();
-    if config.example {
-        servers.push(Arc::new(example::server(&about.version)));
+/// The built-in servers that are switched on, by category.
+pub struct Builtin {
+    about: About,
+    registry: Arc<Registry>,
+    tally: Arc<Tally>,
+    running: Mutex<Running>,
+}
+
+#[derive(Default)]
+struct Running {
+    config: Config,
+    servers: BTreeMap<&'static str, Arc<Server>>,
+}
+
+impl Builtin {
+    /// None is switched on yet.
+    #[must_use]
+    pub fn new(about: About) -> Self {
+        let tally = Arc::new(Tally::default());
+        let registry = Arc::new(Registry::new(vec![Arc::clone(&tally) as _, Arc::new(Journal)]));
+        Self { about, registry, tally, running: Mutex::default() }
     }
-    if config.system {
-        servers.push(Arc::new(system::server(about)));
+
+    /// Makes the servers whose part of the configuration is another one. Nothing changes until they are adopted.
+    /// Needs a runtime.
+    ///
+    /// # Errors
+    /// A sentence about the server that cannot be made.
+    pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
+        let old = &self.running.lock().config;
+        let mut changes = Changes::default();
+        changes.part("example", old.example.then_some(&()), config.example.then_some(&()), |()| Ok(example::made()))?;
+        changes.part("system", old.system.then_some(&()), config.system.then_some(&()), |()| {
+            Ok(system::made(&self.about, &self.registry, &self.tally))
+        })?;
+        Ok(Prepared { config: config.clone(), changes })
     }
-    servers
+
+    /// Starts the servers that are new and ends those that are gone.
+    pub fn adopt(&self, Prepared { config, changes }: Prepared) {
+        let mut running = self.running.lock();
+        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
+        for (category, made) in changes.0 {
+            let tools = made.as_ref().map(|(_, tools, _)| tools.clone()).unwrap_or_default();
+            self.registry.install(category, &tools);
+            match made {
+                None => running.servers.remove(category),
+                Some(made) => {
+                    let (registry, events) = (Arc::clone(&self.registry), self.about.events.clone());
+                    let server = Server::start(category, &self.about.version, made, registry, events);
+                    running.servers.insert(category, server)
+                }
+            };
+        }
+        running.config = config;
+    }
+
+    /// The servers of now.
+    #[must_use]
+    pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        self.running.lock().servers.values().map(|server| Arc::clone(server) as Arc<dyn Upstream>).collect()
+    }
+}
+
+/// Servers that have been made and can be adopted.
+pub struct Prepared {
+    config: Config,
+    changes: Changes,
+}
+
+/// What is to start (`Some`) and to end (`None`).
+#[derive(Default)]
+struct Changes(Vec<(&'static str, Option<Parts>)>);
+
+type Parts = (String, Vec<Arc<registry::Entry>>, Option<Arc<dyn material::Material>>);
+
+impl Changes {
+    /// Makes a category's server when its configuration is another one. Nothing is seen of it before all are made.
+    fn part<C: PartialEq>(
+        &mut self,
+        category: &'static str,
+        old: Option<&C>,
+        new: Option<&C>,
+        make: impl FnOnce(&C) -> Result<Made, String>,
+    ) -> Result<(), String> {
+        if old == new {
+            return Ok(());
+        }
+        let made = match new {
+            None => None,
+            Some(config) => {
+                let Made { instructions, tools, material } =
+                    make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
+                Some((instructions, Registry::prepare(category, tools)?, material))
+            }
+        };
+        self.0.push((category, made));
+        Ok(())
+    }
 }
 
 #[cfg(test)]

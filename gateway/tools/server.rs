@@ -1,9 +1,11 @@
-//! One built-in server: its catalog, written once, and the way of a call to its tools and material. What a model can
-//! mend (a wrong argument) is a result with `isError`; what a client did wrong is an error.
+//! One built-in server: its catalog, and the way of a call to its tools and material. What a model can mend (a wrong
+//! argument, an operation that failed) is a result with `isError`; what a client did wrong is an error.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
@@ -13,66 +15,53 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Catalog, Failure, FailureKind, Item, ListKind, Peer, State, Status, Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item, ListKind, Peer, State,
+    Status, Upstream,
 };
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::tool::{Card, Client, Tool};
+use crate::material::{Material, Target, Teller, Wanted};
+use crate::registry::{Ended, Entry, Registry};
+use crate::tool::{Arguments, Client, MAX_TIMEOUT, Mistake, Output, TIMEOUT, Tool};
+use crate::{schema, strict};
 
-/// How long any call may take.
-const LIMIT: Duration = Duration::from_secs(30);
+/// Most resources of one server that somebody is subscribed to.
+const SUBSCRIPTIONS: usize = 1000;
+/// Most values of a completion.
+const VALUES: usize = 100;
 
-/// Prompts and resources of a server. Results and items are JSON as MCP has them.
-pub(crate) trait Material: Send + Sync + 'static {
-    fn items(&self, kind: ListKind) -> Vec<Value>;
-    /// The result of `prompts/get`.
-    fn prompt(&self, name: &str, arguments: &Map<String, Value>) -> Result<Value, String>;
-    /// The `contents` of `resources/read`; `None` when there is no such resource.
-    fn read(&self, uri: &str) -> Option<Value>;
-    /// Values that complete what was typed of an argument.
-    fn complete(&self, target: &str, argument: &str, typed: &str) -> Vec<String>;
+/// What a category is made of.
+pub(crate) struct Made {
+    /// For models: what the server is for.
+    pub(crate) instructions: String,
+    pub(crate) tools: Vec<Box<dyn Tool>>,
+    pub(crate) material: Option<Arc<dyn Material>>,
 }
 
 /// A built-in server.
 pub(crate) struct Server {
     slug: &'static str,
     status: Arc<Status>,
-    catalog: Arc<Catalog>,
-    tools: Vec<(Card, Box<dyn Tool>)>,
-    material: Option<Box<dyn Material>>,
+    catalog: ArcSwap<Catalog>,
+    instructions: Arc<str>,
+    tools: Vec<Arc<Entry>>,
+    by_name: HashMap<Box<str>, Arc<Entry>>,
+    material: Option<Arc<dyn Material>>,
+    registry: Arc<Registry>,
+    events: Events,
+    /// How many want to hear of each resource.
+    subscriptions: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Server {
-    pub(crate) fn new(
+    pub(crate) fn start(
         slug: &'static str,
         version: &str,
-        instructions: &str,
-        tools: Vec<Box<dyn Tool>>,
-        material: Option<Box<dyn Material>>,
-    ) -> Self {
-        let tools: Vec<_> = tools.into_iter().map(|tool| (tool.card(), tool)).collect();
-        let list = |kind: ListKind| -> Vec<Item> {
-            let own =
-                if kind == ListKind::Tools { tools.iter().map(|(card, _)| card.item()).collect() } else { Vec::new() };
-            let more = material.as_ref().map(|m| m.items(kind)).unwrap_or_default();
-            own.into_iter().chain(more).filter_map(|item| entry(&item, kind)).collect()
-        };
-        let catalog = Catalog {
-            version: 1,
-            tools: list(ListKind::Tools),
-            prompts: list(ListKind::Prompts),
-            resources: list(ListKind::Resources),
-            templates: list(ListKind::Templates),
-            instructions: Some(instructions.into()),
-            offers: Offers {
-                tools: true,
-                prompts: material.is_some(),
-                resources: material.is_some(),
-                completions: material.is_some(),
-                ..Offers::default()
-            },
-            ..Catalog::default()
-        };
+        (instructions, tools, material): (String, Vec<Arc<Entry>>, Option<Arc<dyn Material>>),
+        registry: Arc<Registry>,
+        events: Events,
+    ) -> Arc<Self> {
         let peer = Peer {
             era: Era::Modern,
             revision: Revision::V2026_07_28,
@@ -82,51 +71,154 @@ impl Server {
         };
         let status =
             Status { state: State::Connected, since: SystemTime::now(), peer: Some(peer), trouble: None, restarts: 0 };
-        Self { slug, status: Arc::new(status), catalog: Arc::new(catalog), tools, material }
+        let by_name = tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
+        let server = Arc::new(Self {
+            slug,
+            status: Arc::new(status),
+            catalog: ArcSwap::default(),
+            instructions: instructions.into(),
+            tools,
+            by_name,
+            material,
+            registry,
+            events,
+            subscriptions: Mutex::default(),
+        });
+        if let Some(material) = &server.material {
+            material.attach(Teller(Arc::downgrade(&server)));
+        }
+        server.read_lists();
+        server
     }
 
-    async fn answer(&self, call: Call<'_>) -> Result<Value, (i64, String)> {
-        let arguments =
-            call.request.param("arguments").and_then(|a| serde_json::from_slice(a).ok()).unwrap_or_default();
-        let material = self.material.as_ref();
+    pub(crate) fn name(&self) -> &'static str {
+        self.slug
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        // Nobody listens before the gateway runs, and it reads every list then.
+        let _ = self.events.send(event);
+    }
+
+    /// Reads every list again.
+    pub(crate) fn read_lists(&self) {
+        let list = |kind: ListKind| -> Vec<Item> {
+            let own = self.tools.iter().filter(|_| kind == ListKind::Tools).map(|entry| entry.card.item());
+            let more = self.material.as_ref().map(|m| m.items(kind)).unwrap_or_default();
+            own.chain(more).filter_map(|item| entry(&item, kind)).collect()
+        };
+        let offers = self.material.as_ref().map(|m| m.offers()).unwrap_or_default();
+        let catalog = Catalog {
+            version: self.catalog.load().version + 1,
+            tools: list(ListKind::Tools),
+            prompts: list(ListKind::Prompts),
+            resources: list(ListKind::Resources),
+            templates: list(ListKind::Templates),
+            instructions: Some(Arc::clone(&self.instructions)),
+            offers: Offers { tools: !self.tools.is_empty(), ..offers },
+            ..Catalog::default()
+        };
+        self.catalog.store(Arc::new(catalog));
+        self.tell(Event::Changed { slug: self.slug.into() });
+    }
+
+    async fn answer(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
         let invalid = |words: String| (code::INVALID_PARAMS, words);
+        let client = Client { conversation: call.conversation.clone(), sight: call.sight };
+        let material = self.material.as_ref();
         match call.method {
-            Method::ToolsCall => self.tool(&call, arguments).await.map_err(invalid),
-            Method::PromptsGet => material
-                .ok_or_else(|| format!("unknown prompt: {}", call.target))
-                .and_then(|m| m.prompt(call.target, &arguments))
-                .map_err(invalid),
-            Method::ResourcesRead => match material.and_then(|m| m.read(call.target)) {
-                Some(contents) => Ok(json!({"contents": contents, "ttlMs": 60_000, "cacheScope": "public"})),
-                None => Err(invalid("resource not found".to_owned())),
-            },
-            Method::Complete => {
-                let argument: Value =
-                    call.request.param("argument").and_then(|a| serde_json::from_slice(a).ok()).unwrap_or_default();
-                let part = |name: &str| argument.get(name).and_then(Value::as_str).unwrap_or_default();
-                let values = material.map(|m| m.complete(call.target, part("name"), part("value"))).unwrap_or_default();
-                Ok(json!({"completion": {"values": values, "hasMore": false}}))
+            Method::ToolsCall => self.tool(call, client).await.map_err(invalid),
+            Method::PromptsGet => {
+                let material = material.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
+                let arguments = object(call, "arguments").map_err(invalid)?;
+                material.prompt(call.target, &arguments, client).await.map_err(invalid)
             }
+            Method::ResourcesRead => {
+                let material = material.ok_or_else(|| invalid("resource not found".into()))?;
+                match material.read(call.target, client).await.map_err(|words| (code::INTERNAL, words))? {
+                    Some(contents) => Ok(contents.result()),
+                    None => Err(invalid("resource not found".into())),
+                }
+            }
+            Method::Complete => self.complete(call).map_err(invalid),
             other => Err((code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()))),
         }
     }
 
-    async fn tool(&self, call: &Call<'_>, arguments: Map<String, Value>) -> Result<Value, String> {
-        let found = self.tools.iter().find(|(card, _)| card.name == call.target);
-        let (card, tool) = found.ok_or_else(|| format!("unknown tool: {}", call.target))?;
-        let ran = match card.check(&arguments) {
-            Ok(()) => tool.run(arguments, Client(call.conversation.clone())).await,
-            Err(mistake) => Err(mistake),
+    async fn tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+        let entry = self.by_name.get(call.target).ok_or_else(|| format!("unknown tool: {}", call.target))?;
+        let mut arguments = object(call, "arguments")?;
+        let mut run = self.registry.begin(entry);
+        let outcome = match schema::fit(&entry.card.input, &mut arguments) {
+            Ok(()) => entry.tool.run(Arguments(arguments), client).await,
+            Err(words) => Err(Mistake(words)),
         };
-        Ok(match ran {
-            Ok(value) => json!({
-                "content": [{"type": "text", "text": value.to_string()}],
-                "structuredContent": value,
-                "isError": false
-            }),
-            Err(mistake) => json!({"content": [{"type": "text", "text": mistake.0}], "isError": true}),
-        })
+        let (result, ended) = match outcome.and_then(|output| result(output, entry.card.cap)) {
+            Ok(result) => (result, Ended::Success),
+            Err(mistake) => {
+                (json!({"content": [{"type": "text", "text": mistake.0}], "isError": true}), Ended::Failure)
+            }
+        };
+        run.ended = ended;
+        Ok(result)
     }
+
+    fn complete(&self, call: &Call<'_>) -> Result<Value, String> {
+        let reference = object(call, "ref")?;
+        let argument = object(call, "argument")?;
+        let context = object(call, "context")?;
+        let part = |name: &str| argument.get(name).and_then(Value::as_str).unwrap_or_default();
+        let target = match reference.get("type").and_then(Value::as_str) {
+            Some("ref/prompt") => Target::Prompt(call.target),
+            Some("ref/resource") => Target::Resource(call.target),
+            _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
+        };
+        let none = Map::new();
+        let settled = context.get("arguments").and_then(Value::as_object).unwrap_or(&none);
+        let wanted = Wanted { target, argument: part("name"), typed: part("value"), settled };
+        let mut values = self.material.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
+        let total = values.len();
+        values.truncate(VALUES);
+        Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
+    }
+
+    /// How long a call may take.
+    fn limit(&self, call: &Call<'_>) -> std::time::Duration {
+        let own = match call.method {
+            Method::ToolsCall => self.by_name.get(call.target).map_or(TIMEOUT, |entry| entry.card.timeout),
+            _ => TIMEOUT,
+        };
+        call.timeout.unwrap_or(own).min(MAX_TIMEOUT)
+    }
+}
+
+/// A member of `params` that must be an object, as policy left it; empty when it is absent.
+fn object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
+    let replaced = call.replaced.iter().find(|(replaced, _)| *replaced == name);
+    let text = match replaced {
+        Some((_, value)) => value.as_deref(),
+        None => call.request.param(name),
+    };
+    match text.map(strict::read) {
+        None => Ok(Map::new()),
+        Some(Ok(Value::Object(all))) => Ok(all),
+        Some(Ok(_)) => Err(format!("`params.{name}` must be an object")),
+        Some(Err(words)) => Err(format!("`params.{name}`: {words}")),
+    }
+}
+
+/// The result of `tools/call`, within its bound.
+fn result(output: Output, cap: usize) -> Result<Value, Mistake> {
+    let content = match output.content.is_empty() {
+        true => vec![json!({"type": "text", "text": output.structured.to_string()})],
+        false => output.content,
+    };
+    let result = json!({"content": content, "structuredContent": output.structured, "isError": false});
+    let size = result.to_string().len();
+    if size > cap {
+        return Err(Mistake(format!("the result has {size} bytes and at most {cap} are possible; ask for less")));
+    }
+    Ok(result)
 }
 
 fn entry(item: &Value, kind: ListKind) -> Option<Item> {
@@ -144,14 +236,17 @@ impl Upstream for Server {
     }
 
     fn catalog(&self) -> Arc<Catalog> {
-        Arc::clone(&self.catalog)
+        self.catalog.load_full()
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(async move {
-            let limit = call.timeout.unwrap_or(LIMIT);
-            let late = |_| Failure::new(FailureKind::Timeout, format!("it did not end within {} s", limit.as_secs()));
-            let answer = tokio::time::timeout(limit, self.answer(call)).await.map_err(late)?;
+            let limit = self.limit(&call);
+            let late = |_| {
+                let words = format!("it did not end within {} s", limit.as_secs_f64());
+                Failure::new(FailureKind::Timeout, words).after_send()
+            };
+            let answer = tokio::time::timeout(limit, self.answer(&call)).await.map_err(late)?;
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
                 Err((code, words)) => write::error(Some(b"0"), code, &words, None),
@@ -168,12 +263,37 @@ impl Upstream for Server {
         })
     }
 
-    fn subscribe<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(async { Err(Failure::new(FailureKind::Garbage, "the server does not offer subscriptions")) })
+    fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let refused = |words: String| Failure::new(FailureKind::Garbage, words);
+            let material =
+                self.material.as_ref().ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
+            let mut all = self.subscriptions.lock();
+            if let Some(count) = all.get_mut(uri) {
+                *count += 1;
+                return Ok(());
+            }
+            if all.len() >= SUBSCRIPTIONS {
+                return Err(Failure::new(FailureKind::Overloaded, "too many resources are subscribed to"));
+            }
+            material.subscribe(uri).map_err(refused)?;
+            all.insert(uri.to_owned(), 1);
+            Ok(())
+        })
     }
 
-    fn unsubscribe<'a>(&'a self, _uri: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
+    fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let mut all = self.subscriptions.lock();
+            let Some(count) = all.get_mut(uri) else { return };
+            *count -= 1;
+            if *count == 0 {
+                all.remove(uri);
+                if let Some(material) = &self.material {
+                    material.unsubscribe(uri);
+                }
+            }
+        })
     }
 
     fn touch(&self) {}

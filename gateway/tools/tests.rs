@@ -1,105 +1,199 @@
-//! Tests of `tools`.
+//! Tests of `tools`, and the rig that the tests of its tools use.
 
+mod calls;
+mod metrics;
+mod system;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
 use lockgate_protocol::jsonrpc::{self, From, Message, Outcome, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_upstream::{Call, Caller, ListKind};
+use lockgate_upstream::{
+    Answer, BoxFuture, Call, Caller, Conversation, Event, Failure, ListKind, Seen, Sight, Unasked,
+};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn all() -> Vec<Arc<dyn Upstream>> {
-    let about =
-        About { name: "gate".into(), version: "1.2.3".into(), started: Instant::now(), servers: Arc::new(Vec::new) };
-    servers(&Config { system: true, example: true }, about)
+/// Built-in servers without a gateway around them.
+pub(crate) struct Rig {
+    pub(crate) builtin: Builtin,
+    pub(crate) heard: tokio::sync::broadcast::Receiver<Event>,
+    /// What the caller may not see.
+    pub(crate) hidden: Vec<&'static str>,
 }
 
-fn request(method: Method, params: &Value) -> Request {
+pub(crate) fn rig(config: &Config) -> Rig {
+    let egress = lockgate_egress::Config {
+        ca_file: None,
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 4,
+        idle_timeout: Duration::from_secs(5),
+    };
+    let (events, heard) = tokio::sync::broadcast::channel(64);
+    let about = About {
+        name: "gate".into(),
+        version: "1.2.3".into(),
+        started: Instant::now(),
+        events,
+        connector: Arc::new(Connector::new(&egress).unwrap()),
+    };
+    let builtin = Builtin::new(about);
+    builtin.adopt(builtin.prepare(config).unwrap());
+    Rig { builtin, heard, hidden: Vec::new() }
+}
+
+/// The servers without settings.
+pub(crate) fn plain() -> Config {
+    Config { system: true, example: true, ..Config::default() }
+}
+
+pub(crate) fn request(method: Method, params: &Value) -> Request {
     let text = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params}).to_string();
+    request_text(text)
+}
+
+fn request_text(text: String) -> Request {
     let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), 64, From::Client) else { panic!("not a request") };
     request
 }
 
-async fn call(slug: &str, method: Method, target: &str, params: Value) -> Result<Value, String> {
-    let server = all().into_iter().find(|s| s.slug() == slug).unwrap();
-    let request = request(method, &params);
-    let caller =
-        Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
-    let call = Call {
-        method,
-        target,
-        request: &request,
-        replaced: &[],
-        caller: &caller,
-        conversation: None,
-        trace: None,
-        timeout: None,
-    };
-    let answer = server.call(call).await.unwrap();
+impl Rig {
+    pub(crate) fn apply(&self, config: &Config) {
+        self.builtin.adopt(self.builtin.prepare(config).unwrap());
+    }
+
+    pub(crate) fn server(&self, slug: &str) -> Arc<dyn Upstream> {
+        self.builtin.servers().into_iter().find(|s| s.slug() == slug).unwrap()
+    }
+
+    /// Calls a tool (`category/name`): the structured result, or the words of an `isError` result.
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<Value, String> {
+        let (slug, own) = name.split_once('/').unwrap();
+        let result = self.ask(slug, Method::ToolsCall, own, json!({"arguments": arguments})).await.unwrap();
+        if result["isError"] == json!(false) {
+            Ok(result["structuredContent"].clone())
+        } else {
+            Err(result["content"][0]["text"].as_str().unwrap().to_owned())
+        }
+    }
+
+    /// Any request: the result, or `code message` of the error.
+    pub(crate) async fn ask(&self, slug: &str, method: Method, target: &str, params: Value) -> Result<Value, String> {
+        open(self.send(slug, target, &request(method, &params), &[], None, None).await.unwrap())
+    }
+
+    pub(crate) async fn send(
+        &self,
+        slug: &str,
+        target: &str,
+        request: &Request,
+        replaced: &[(&str, Option<Vec<u8>>)],
+        conversation: Option<Arc<dyn Conversation>>,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, Failure> {
+        let caller =
+            Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
+        let (server, method) = (self.server(slug), request.method);
+        server
+            .call(Call {
+                method,
+                target,
+                request,
+                replaced,
+                caller: &caller,
+                sight: Some(self),
+                conversation,
+                trace: None,
+                timeout,
+            })
+            .await
+    }
+}
+
+fn open(answer: Answer) -> Result<Value, String> {
     match answer.outcome {
         Outcome::Result(span, _) => Ok(serde_json::from_slice(span.of(&answer.text)).unwrap()),
         Outcome::Error(error) => Err(format!("{} {}", error.code, error.message(&answer.text))),
     }
 }
 
-#[tokio::test]
-async fn tools_answer_with_text_and_structure() {
-    let echo =
-        call("example", Method::ToolsCall, "echo", json!({"arguments": {"text": "hi \"there\""}})).await.unwrap();
-    assert_eq!(echo["structuredContent"], json!({"text": "hi \"there\""}));
-    let sum = call("example", Method::ToolsCall, "add", json!({"arguments": {"a": 1, "b": 2.5}})).await.unwrap();
-    assert_eq!(sum["structuredContent"], json!({"sum": 3.5}));
-    let counted =
-        call("example", Method::ToolsCall, "count", json!({"arguments": {"n": 2, "pause_ms": 0}})).await.unwrap();
-    assert_eq!(counted["structuredContent"], json!({"counted": 2}));
-    let info = call("system", Method::ToolsCall, "info", json!({})).await.unwrap();
-    assert_eq!(info["structuredContent"]["version"], "1.2.3");
-    assert!(
-        call("system", Method::ToolsCall, "servers", json!({})).await.unwrap()["structuredContent"]["servers"]
-            .is_array()
-    );
-}
+/// Sees everything but what is hidden, under `slug__name` and its own URIs.
+impl Sight for Rig {
+    fn issuer(&self) -> &str {
+        "local"
+    }
 
-#[tokio::test]
-async fn a_mistake_in_the_arguments_is_a_result_that_says_how_to_mend_it() {
-    for (tool, arguments, words) in [
-        ("echo", json!({}), "the argument `text` is missing"),
-        ("echo", json!({"text": 7}), "`text` must be a string, received 7"),
-        ("echo", json!({"text": "", "more": 1}), "unknown argument `more`: this tool takes text"),
-        ("echo", json!({"text": "x".repeat(10_001)}), "`text` must have at most 10000 bytes, received 10001"),
-        ("add", json!({"a": "1", "b": 2}), "`a` must be a number, received \"1\""),
-        ("count", json!({"n": 21}), "`n` must be a whole number from 1 to 20, received 21"),
-    ] {
-        let result = call("example", Method::ToolsCall, tool, json!({"arguments": arguments})).await.unwrap();
-        assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!(words)));
+    fn subject(&self) -> &str {
+        "user"
+    }
+
+    fn organisation(&self) -> Option<&str> {
+        Some("acme")
+    }
+
+    fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        self.builtin.servers().into_iter().filter(|s| !self.hidden.contains(&s.slug())).collect()
+    }
+
+    fn items(&self, kind: ListKind) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for server in self.servers() {
+            for item in server.catalog().items(kind) {
+                let exposed = match kind {
+                    ListKind::Tools | ListKind::Prompts => format!("{}__{}", server.slug(), item.key),
+                    ListKind::Resources | ListKind::Templates => item.key.to_string(),
+                };
+                if !self.hidden.contains(&&*exposed) {
+                    seen.push(Seen { slug: server.slug().into(), exposed: exposed.into(), text: item.text.clone() });
+                }
+            }
+        }
+        seen
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async move {
+            for server in self.servers() {
+                if let Ok(found) = self.ask(server.slug(), Method::ResourcesRead, uri, json!({})).await {
+                    return Ok(found.to_string().into());
+                }
+            }
+            Err("resource not found".into())
+        })
     }
 }
 
-#[tokio::test]
-async fn prompts_resources_and_completions_are_served() {
-    let greeting = call("example", Method::PromptsGet, "greet", json!({"arguments": {"name": "Ada"}})).await.unwrap();
-    assert!(greeting["messages"][0]["content"]["text"].as_str().unwrap().contains("Ada"));
-    let note = call("example", Method::ResourcesRead, "example://note/bob", json!({})).await.unwrap();
-    assert_eq!(note["contents"][0]["text"], "A note about bob.\n");
-    let values =
-        call("example", Method::Complete, "greet", json!({"argument": {"name": "name", "value": "a"}})).await.unwrap();
-    assert_eq!(values["completion"]["values"], json!(["Ada", "Alan"]));
-    assert!(
-        call("example", Method::ResourcesRead, "example://note/", json!({})).await.unwrap_err().starts_with("-32602")
-    );
-    assert!(call("example", Method::PromptsGet, "nobody", json!({})).await.unwrap_err().starts_with("-32602"));
-    assert!(call("system", Method::ToolsCall, "nothing", json!({})).await.unwrap_err().starts_with("-32602"));
+/// Writes down what a call says before its answer.
+#[derive(Default)]
+pub(crate) struct Notes {
+    pub(crate) progress: Mutex<Vec<Value>>,
 }
 
-#[test]
-fn every_listed_item_is_complete() {
-    for server in all() {
-        let catalog = server.catalog();
-        for tool in catalog.items(ListKind::Tools) {
-            let tool: Value = serde_json::from_slice(&tool.text).unwrap();
-            for key in ["name", "title", "description", "inputSchema", "outputSchema", "annotations"] {
-                assert!(tool.get(key).is_some(), "{} has no {key}", tool["name"]);
-            }
-        }
+impl Conversation for Notes {
+    fn wants_progress(&self) -> bool {
+        true
+    }
+
+    fn progress(&self, note: &Request) {
+        let params: BTreeMap<String, Value> = note
+            .params()
+            .iter()
+            .map(|m| (m.name(&note.text).into_owned(), serde_json::from_slice(m.value.of(&note.text)).unwrap()))
+            .collect();
+        self.progress.lock().push(json!(params));
+    }
+
+    fn log(&self, _: &Request) {}
+
+    fn waiting(&self) {}
+
+    fn ask(&self, _: Method, _: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
+        Box::pin(async { Err(Unasked::Undeclared) })
     }
 }

@@ -1,120 +1,263 @@
-//! What a built-in tool is: a description for the model, schemas, and an asynchronous function from arguments to a
-//! result. It knows nothing of messages; `server.rs` reads and writes those.
+//! What a built-in tool is: a card for the model, and an asynchronous function from checked arguments to a result. It
+//! knows nothing of messages; `server.rs` reads and writes those.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::{self, From, Message};
 use lockgate_protocol::scan::MAX_DEPTH;
-use lockgate_upstream::{BoxFuture, Conversation};
+use lockgate_upstream::{BoxFuture, Conversation, Sight};
 use serde_json::{Map, Value, json};
+
+/// How long a call may take when its card says nothing.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long any call may take.
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
+/// Largest result in bytes when the card says nothing.
+const CAP: usize = 10 << 20;
 
 /// A tool of a built-in server. One file, or one struct, each.
 pub(crate) trait Tool: Send + Sync + 'static {
     /// What clients see; read once.
     fn card(&self) -> Card;
 
-    /// Runs it. Dropping the future cancels it.
-    fn run<'a>(&'a self, arguments: Map<String, Value>, client: Client) -> BoxFuture<'a, Result<Value, Mistake>>;
+    /// Runs it with arguments that fit the card, defaults filled in. Dropping the future cancels it.
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>>;
 }
 
-/// What clients see of a tool. All built-in tools read only, and stay within the gateway.
+/// What clients see of a tool, and its bounds. Made by [`Card::new`]; says "reads only, within the gateway" unless told.
+#[derive(Clone, Debug)]
 pub(crate) struct Card {
-    pub(crate) name: &'static str,
-    pub(crate) title: &'static str,
+    /// `category/name`.
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) title: Cow<'static, str>,
     /// For models: what it does, when to use it, what comes back.
-    pub(crate) description: &'static str,
-    /// Properties of the arguments (JSON Schema 2020-12), and which are required.
+    pub(crate) description: Cow<'static, str>,
+    pub(crate) version: &'static str,
+    pub(crate) tags: &'static [&'static str],
+    /// What it needs to be allowed, such as `file:write`; for people and policy.
+    pub(crate) permissions: &'static [&'static str],
+    pub(crate) effect: Effect,
+    /// It reaches what is outside of the operator's own systems.
+    pub(crate) open_world: bool,
+    /// At most [`MAX_TIMEOUT`].
+    pub(crate) timeout: Duration,
+    /// Largest result in bytes.
+    pub(crate) cap: usize,
+    /// JSON Schema (2020-12) of the arguments: an object without other properties.
     pub(crate) input: Value,
-    pub(crate) required: &'static [&'static str],
-    /// Properties of the structured result.
+    /// The same of the structured result.
     pub(crate) output: Value,
 }
 
-/// An argument that the tool cannot work with: what was expected, and what came.
+/// What a call does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    Reads,
+    /// It changes something; `destructive` when something may be lost, `idempotent` when twice is as once.
+    Writes { destructive: bool, idempotent: bool },
+}
+
+impl Card {
+    pub(crate) fn new(
+        name: impl Into<Cow<'static, str>>,
+        title: impl Into<Cow<'static, str>>,
+        description: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            description: description.into(),
+            version: "1.0.0",
+            tags: &[],
+            permissions: &[],
+            effect: Effect::Reads,
+            open_world: false,
+            timeout: TIMEOUT,
+            cap: CAP,
+            input: object(json!({}), &[]),
+            output: object(json!({}), &[]),
+        }
+    }
+
+    /// Properties of the arguments, each a schema, and which of them are required.
+    pub(crate) fn input(mut self, properties: Value, required: &[&str]) -> Self {
+        self.input = object(properties, required);
+        self
+    }
+
+    /// Properties of the structured result, and which of them are always there.
+    pub(crate) fn output(mut self, properties: Value, required: &[&str]) -> Self {
+        self.output = object(properties, required);
+        self
+    }
+
+    pub(crate) fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    pub(crate) fn open_world(mut self) -> Self {
+        self.open_world = true;
+        self
+    }
+
+    pub(crate) fn tags(mut self, tags: &'static [&'static str]) -> Self {
+        self.tags = tags;
+        self
+    }
+
+    pub(crate) fn permissions(mut self, permissions: &'static [&'static str]) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    pub(crate) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout.min(MAX_TIMEOUT);
+        self
+    }
+
+    pub(crate) fn cap(mut self, bytes: usize) -> Self {
+        self.cap = bytes;
+        self
+    }
+
+    /// The category and the tool's own name in its server.
+    pub(crate) fn parts(&self) -> Option<(&str, &str)> {
+        self.name.split_once('/')
+    }
+
+    /// The item of `tools/list`.
+    pub(crate) fn item(&self) -> Value {
+        let (reads, destructive, idempotent) = match self.effect {
+            Effect::Reads => (true, false, true),
+            Effect::Writes { destructive, idempotent } => (false, destructive, idempotent),
+        };
+        json!({
+            "name": self.parts().map_or(&*self.name, |(_, own)| own),
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.input,
+            "outputSchema": self.output,
+            "annotations": {
+                "title": self.title, "readOnlyHint": reads, "destructiveHint": destructive,
+                "idempotentHint": idempotent, "openWorldHint": self.open_world
+            },
+            "_meta": {
+                "lockgate/tool": self.name, "lockgate/version": self.version,
+                "lockgate/tags": self.tags, "lockgate/permissions": self.permissions
+            }
+        })
+    }
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false
+    })
+}
+
+/// What a tool gives back.
 #[derive(Debug)]
+pub(crate) struct Output {
+    /// Fits the card's output schema.
+    pub(crate) structured: Value,
+    /// Content for the model; the structured result as JSON text when there is none.
+    pub(crate) content: Vec<Value>,
+}
+
+impl Output {
+    /// With text that reads better than JSON.
+    pub(crate) fn with_text(structured: Value, text: impl Into<String>) -> Self {
+        Self { structured, content: vec![json!({"type": "text", "text": text.into()})] }
+    }
+}
+
+impl std::convert::From<Value> for Output {
+    fn from(structured: Value) -> Self {
+        Self { structured, content: Vec::new() }
+    }
+}
+
+/// The operation failed: one sentence that says why, and what to do instead. The client gets it as an `isError` result.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake(pub(crate) String);
+
+impl Mistake {
+    pub(crate) fn new(words: impl Into<String>) -> Self {
+        Self(words.into())
+    }
+}
+
+/// Arguments that fit the tool's input schema, defaults filled in.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments(pub(crate) Map<String, Value>);
+
+impl Arguments {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// A string that is required or has a default.
+    pub(crate) fn text(&self, name: &str) -> Result<&str, Mistake> {
+        self.maybe_text(name).ok_or_else(|| Mistake(format!("the argument `{name}` is missing; expected a string")))
+    }
+
+    pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Value::as_str)
+    }
+
+    /// A whole number that is required or has a default.
+    pub(crate) fn whole(&self, name: &str) -> Result<u64, Mistake> {
+        self.maybe_whole(name)
+            .ok_or_else(|| Mistake(format!("the argument `{name}` is missing; expected a whole number")))
+    }
+
+    pub(crate) fn maybe_whole(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(Value::as_u64)
+    }
+
+    /// A switch; false when it is absent.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(Value::as_bool).unwrap_or_default()
+    }
+}
 
 /// The client that a tool runs for.
 #[derive(Clone)]
-pub(crate) struct Client(pub(crate) Option<Arc<dyn Conversation>>);
+pub(crate) struct Client<'a> {
+    pub(crate) conversation: Option<Arc<dyn Conversation>>,
+    /// Who it is and what it may see; without it the call came from nobody in particular (tests).
+    pub(crate) sight: Option<&'a dyn Sight>,
+}
 
-impl Client {
+impl<'a> Client<'a> {
     /// Tells how far the call is, if the client wants to know. The gateway puts the client's token in.
-    pub(crate) fn progress(&self, done: u64, total: u64) {
-        let Some(conversation) = self.0.as_ref().filter(|c| c.wants_progress()) else { return };
-        let note = json!({
-            "jsonrpc": "2.0", "method": "notifications/progress",
-            "params": {"progressToken": 0, "progress": done, "total": total}
-        });
+    pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
+        let Some(conversation) = self.conversation.as_ref().filter(|c| c.wants_progress()) else { return };
+        let mut params = json!({"progressToken": 0, "progress": done});
+        if let Some(total) = total {
+            params["total"] = total.into();
+        }
+        if let Some(message) = message {
+            params["message"] = message.into();
+        }
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         if let Ok(Message::Notification(note)) = jsonrpc::parse(note.to_string().into(), MAX_DEPTH, From::Server) {
             conversation.progress(&note);
         }
     }
-}
 
-impl Card {
-    /// The item of `tools/list`.
-    pub(crate) fn item(&self) -> Value {
-        let object = |properties: &Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        let outputs: Vec<&str> = self.output.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-        json!({
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "inputSchema": object(&self.input, self.required),
-            "outputSchema": object(&self.output, &outputs),
-            "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false}
-        })
+    /// What the caller is and may see.
+    pub(crate) fn sight(&self) -> Option<&'a dyn Sight> {
+        self.sight
     }
 
-    /// Refuses arguments that are unknown or missing, by name.
-    pub(crate) fn check(&self, arguments: &Map<String, Value>) -> Result<(), Mistake> {
-        let known: Vec<&str> = self.input.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-        if let Some(name) = arguments.keys().find(|name| !known.contains(&name.as_str())) {
-            let known = if known.is_empty() { "takes none".to_owned() } else { format!("takes {}", known.join(", ")) };
-            return Err(Mistake(format!("unknown argument `{name}`: this tool {known}")));
-        }
-        match self.required.iter().find(|name| !arguments.contains_key(**name)) {
-            Some(name) => Err(Mistake(format!("the argument `{name}` is missing"))),
-            None => Ok(()),
-        }
+    /// The caller's organisation, for what belongs to one.
+    pub(crate) fn organisation(&self) -> Option<&'a str> {
+        self.sight.and_then(|sight| sight.organisation())
     }
-}
-
-/// A string of at most `max` bytes.
-pub(crate) fn text(arguments: &Map<String, Value>, name: &str, max: usize) -> Result<String, Mistake> {
-    match arguments.get(name) {
-        Some(Value::String(text)) if text.len() <= max => Ok(text.clone()),
-        Some(Value::String(text)) => {
-            Err(Mistake(format!("`{name}` must have at most {max} bytes, received {}", text.len())))
-        }
-        other => Err(wrong(name, "a string", other)),
-    }
-}
-
-/// A finite number.
-pub(crate) fn number(arguments: &Map<String, Value>, name: &str) -> Result<f64, Mistake> {
-    arguments.get(name).and_then(Value::as_f64).ok_or_else(|| wrong(name, "a number", arguments.get(name)))
-}
-
-/// A whole number in a range; `default` when it is absent.
-pub(crate) fn whole(
-    arguments: &Map<String, Value>,
-    name: &str,
-    range: (u64, u64),
-    default: u64,
-) -> Result<u64, Mistake> {
-    let (least, most) = range;
-    match arguments.get(name) {
-        None => Ok(default),
-        Some(value) => {
-            let found = value.as_u64().filter(|n| (least..=most).contains(n));
-            found.ok_or_else(|| wrong(name, &format!("a whole number from {least} to {most}"), Some(value)))
-        }
-    }
-}
-
-fn wrong(name: &str, expected: &str, received: Option<&Value>) -> Mistake {
-    let received = received.map_or("nothing".to_owned(), |v| v.to_string().chars().take(80).collect());
-    Mistake(format!("`{name}` must be {expected}, received {received}"))
 }

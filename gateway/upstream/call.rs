@@ -11,6 +11,8 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::Member;
 
+use crate::sight::Sight;
+
 /// A future that borrows and may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -24,12 +26,25 @@ pub struct Call<'a> {
     /// Members of `params` with another value for this hop, as JSON text; `None` leaves the member out.
     pub replaced: &'a [(&'a str, Option<Vec<u8>>)],
     pub caller: &'a Caller,
+    /// Who calls and what they may see, for built-in servers; `None` where nobody in particular calls.
+    pub sight: Option<&'a dyn Sight>,
     /// How to reach the client while the call runs; without it nobody listens.
     pub conversation: Option<Arc<dyn Conversation>>,
     /// `traceparent` and `tracestate` for this hop.
     pub trace: Option<(String, Option<String>)>,
     /// Instead of the server's own timeout.
     pub timeout: Option<Duration>,
+}
+
+impl Call<'_> {
+    /// The arguments as this hop gets them, as JSON text: those that policy wrote instead, or the client's own.
+    #[must_use]
+    pub fn arguments(&self) -> Option<&[u8]> {
+        match self.replaced.iter().find(|(name, _)| *name == "arguments") {
+            Some((_, replaced)) => replaced.as_deref(),
+            None => self.request.param("arguments"),
+        }
+    }
 }
 
 /// What a server must know of the client that it is called for.

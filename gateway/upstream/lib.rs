@@ -17,6 +17,7 @@ mod link;
 mod lists;
 mod process;
 mod receiver;
+mod sight;
 mod sse;
 mod status;
 mod supervise;
@@ -26,6 +27,7 @@ pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
+pub use sight::{Seen, Sight};
 pub use status::{Peer, Stage, State, Status, Trouble};
 
 use std::sync::Arc;

@@ -47,10 +47,13 @@ impl Check<'_> {
                 let what = "the name of a server must be 1 to 64 of a-z, 0-9 and -";
                 self.error(&path, what, "rename it; tools are exposed as NAME__TOOL");
             }
-            let taken = (slug == "system" && builtin.system) || (slug == "example" && builtin.example);
-            if taken {
+            if builtin.runs(&slug) {
                 let what = "a built-in server has this name";
-                self.error(&path, what, format!("rename it, or set `builtin.{slug}: false`"));
+                let hint = match slug.as_str() {
+                    "system" | "example" => format!("rename it, or set `builtin.{slug}: false`"),
+                    _ => format!("rename it, or take out `builtin.{slug}`"),
+                };
+                self.error(&path, what, hint);
             }
             self.server(&slug, &server, depth)
         });

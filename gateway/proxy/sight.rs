@@ -1,0 +1,83 @@
+//! What a built-in server sees with its caller's eyes: the caller's view, and reads that take the caller's own path
+//! (`authorize`, `dispatch`). It can reach nothing else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::{self, From, Message, Outcome};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::scan::MAX_DEPTH;
+use lockgate_protocol::write::Object;
+use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
+
+use crate::dispatch;
+use crate::gateway::Gateway;
+use crate::stage::Asked;
+
+/// The caller of one request.
+pub(crate) struct Eyes<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) asked: &'a Asked,
+}
+
+impl Eyes<'_> {
+    /// A request of the same caller at the same endpoint.
+    fn read_request(&self, uri: &str) -> Option<Asked> {
+        let mut params = Vec::new();
+        let mut object = Object::open(&mut params);
+        object.string("uri", uri);
+        object.close();
+        let mut text = Vec::new();
+        let mut object = Object::open(&mut text);
+        object.string("jsonrpc", "2.0");
+        object.raw("id", b"0");
+        object.string("method", Method::ResourcesRead.as_str());
+        object.raw("params", &params);
+        object.close();
+        let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, From::Client) else { return None };
+        Some(self.asked.instead(request))
+    }
+}
+
+impl Sight for Eyes<'_> {
+    fn issuer(&self) -> &str {
+        &self.asked.principal.issuer
+    }
+
+    fn subject(&self) -> &str {
+        &self.asked.principal.subject
+    }
+
+    fn organisation(&self) -> Option<&str> {
+        self.asked.principal.organisation.as_deref()
+    }
+
+    fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        self.asked.view.servers.values().cloned().collect()
+    }
+
+    fn items(&self, kind: ListKind) -> Vec<Seen> {
+        let items = self.asked.view.items[crate::catalog::index(kind)].iter();
+        let seen = |entry: &Arc<crate::catalog::Entry>| Seen {
+            slug: entry.slug.as_str().into(),
+            exposed: self.asked.view.shown(entry).into(),
+            text: entry.item.text.clone(),
+        };
+        items.map(seen).collect()
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
+        Box::pin(async move {
+            let asked = self.read_request(uri).ok_or("this is no URI that can be read")?;
+            let answer = dispatch::nested(self.gateway, &asked).await;
+            let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
+            match jsonrpc::parse(text.clone(), MAX_DEPTH, From::Server) {
+                Ok(Message::Response(response)) => match response.outcome {
+                    Outcome::Result(span, _) => Ok(text.slice(span.range())),
+                    Outcome::Error(error) => Err(error.message(&text).into_owned()),
+                },
+                _ => Err("the server's answer cannot be read".into()),
+            }
+        })
+    }
+}

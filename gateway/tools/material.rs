@@ -1,0 +1,120 @@
+//! Prompts and resources of a built-in server, and how they tell that they have changed.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_upstream::{BoxFuture, ListKind};
+use serde_json::{Map, Value, json};
+
+use crate::server::Server;
+use crate::tool::Client;
+
+/// Prompts and resources of a server. Results and items are JSON as MCP has them.
+pub(crate) trait Material: Send + Sync + 'static {
+    /// Which of prompts, resources, subscriptions and completions it has. Tools are added by the server.
+    fn offers(&self) -> Offers;
+
+    /// Called once, before anything else, with the way to tell of changes.
+    fn attach(&self, _teller: Teller) {}
+
+    /// The items of one list. No I/O and never waits: it is asked when the server starts and after each change.
+    fn items(&self, kind: ListKind) -> Vec<Value>;
+
+    /// The result of `prompts/get`; an error is for whom called wrongly.
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        _arguments: &'a Map<String, Value>,
+        _client: Client<'a>,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move { Err(format!("unknown prompt: {name}")) })
+    }
+
+    /// What a resource holds; `None` when there is no such resource.
+    fn read<'a>(&'a self, _uri: &'a str, _client: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Values that complete what was typed of an argument; at most 100 are shown.
+    fn complete(&self, _wanted: &Wanted<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Somebody wants to hear of changes of a resource: called once until `unsubscribe`, however many want to.
+    fn subscribe(&self, _uri: &str) -> Result<(), String> {
+        Err("the server does not offer subscriptions".into())
+    }
+
+    /// Nobody wants to hear of it any more.
+    fn unsubscribe(&self, _uri: &str) {}
+}
+
+/// What is to be completed.
+pub(crate) struct Wanted<'a> {
+    pub(crate) target: Target<'a>,
+    /// The argument's name.
+    pub(crate) argument: &'a str,
+    /// What was typed of it.
+    pub(crate) typed: &'a str,
+    /// Arguments that are settled already.
+    pub(crate) settled: &'a Map<String, Value>,
+}
+
+/// Whose argument is to be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    /// By name.
+    Prompt(&'a str),
+    /// By URI template.
+    Resource(&'a str),
+}
+
+/// What a resource holds: `contents` of `resources/read`, and how long it may be kept.
+pub(crate) struct Contents {
+    pub(crate) contents: Value,
+    pub(crate) ttl_ms: u64,
+    /// The same for every caller.
+    pub(crate) public: bool,
+}
+
+impl Contents {
+    /// What depends on the caller or may change at any time.
+    pub(crate) fn fresh(contents: Value) -> Self {
+        Self { contents, ttl_ms: 0, public: false }
+    }
+
+    /// What stays the same for a while.
+    pub(crate) fn lasting(contents: Value, ttl_ms: u64) -> Self {
+        Self { contents, ttl_ms, public: true }
+    }
+
+    pub(crate) fn result(self) -> Value {
+        let scope = if self.public { "public" } else { "private" };
+        json!({"contents": self.contents, "ttlMs": self.ttl_ms, "cacheScope": scope})
+    }
+}
+
+/// How material tells of changes. Never waits; does nothing once the server is gone.
+#[derive(Clone)]
+pub(crate) struct Teller(pub(crate) Weak<Server>);
+
+impl Teller {
+    /// Some list is another one: all of them are read again, and clients are told.
+    pub(crate) fn lists_changed(&self) {
+        if let Some(server) = self.0.upgrade() {
+            server.read_lists();
+        }
+    }
+
+    /// A resource that was subscribed to holds something else.
+    pub(crate) fn updated(&self, uri: &str) {
+        if let Some(server) = self.0.upgrade() {
+            server.tell(lockgate_upstream::Event::Updated {
+                slug: Arc::from(server.name()),
+                uri: uri.to_owned(),
+                params: Bytes::from(json!({"uri": uri}).to_string()),
+            });
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The built-in tools of this process by name. A name is `category/own-name` and stands for one tool; observers hear
+//! when a tool comes, goes, or has run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+
+use crate::schema;
+use crate::tool::{Card, Tool};
+
+/// Most tools of one category.
+const MOST: usize = 2000;
+
+/// What observers hear. They are called in place and must not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Registered,
+    Unregistered,
+    Executed { took: Duration, ended: Ended },
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Success,
+    /// With an `isError` result, or out of time.
+    Failure,
+    /// The caller went away.
+    Cancelled,
+}
+
+/// Hears what happens to tools.
+pub(crate) trait Observer: Send + Sync + 'static {
+    fn notice(&self, tool: &Arc<str>, event: Event);
+}
+
+/// A tool and its card.
+pub(crate) struct Entry {
+    pub(crate) name: Arc<str>,
+    pub(crate) card: Card,
+    pub(crate) tool: Box<dyn Tool>,
+}
+
+impl Entry {
+    /// The name within its server.
+    pub(crate) fn own(&self) -> &str {
+        self.name.split_once('/').map_or(&*self.name, |(_, own)| own)
+    }
+}
+
+/// See the module.
+pub(crate) struct Registry {
+    entries: RwLock<BTreeMap<Arc<str>, Arc<Entry>>>,
+    observers: Vec<Arc<dyn Observer>>,
+}
+
+impl Registry {
+    pub(crate) fn new(observers: Vec<Arc<dyn Observer>>) -> Self {
+        Self { entries: RwLock::default(), observers }
+    }
+
+    /// Reads the cards of a category's tools and refuses names and schemas that cannot be. Changes nothing yet.
+    pub(crate) fn prepare(category: &str, tools: Vec<Box<dyn Tool>>) -> Result<Vec<Arc<Entry>>, String> {
+        if tools.len() > MOST {
+            return Err(format!("{category} has {} tools, at most {MOST} are possible", tools.len()));
+        }
+        let mut entries: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+        let mut order = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let card = tool.card();
+            let name: Arc<str> = (*card.name).into();
+            let valid = |own: &str| (1..=100).contains(&own.len()) && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+            match card.parts() {
+                Some((own_category, own)) if own_category == category && valid(own) => {}
+                _ => return Err(format!("the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and .")),
+            }
+            for (schema, what) in [(&card.input, "input"), (&card.output, "output")] {
+                schema::is_checkable(schema).map_err(|words| format!("{name}: its {what} schema: {words}"))?;
+            }
+            let entry = Arc::new(Entry { name: Arc::clone(&name), card, tool });
+            if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
+                return Err(format!("there are two tools named {name}"));
+            }
+            order.push(entry);
+        }
+        Ok(order)
+    }
+
+    /// Replaces the tools of a category by these.
+    pub(crate) fn install(&self, category: &str, tools: &[Arc<Entry>]) {
+        let mut gone = Vec::new();
+        {
+            let mut entries = self.entries.write();
+            entries.retain(|name, _| {
+                let keep = name.split_once('/').is_none_or(|(own, _)| own != category);
+                if !keep && !tools.iter().any(|tool| tool.name == *name) {
+                    gone.push(Arc::clone(name));
+                }
+                keep
+            });
+            entries.extend(tools.iter().map(|tool| (Arc::clone(&tool.name), Arc::clone(tool))));
+        }
+        gone.iter().for_each(|name| self.tell(name, Event::Unregistered));
+        tools.iter().for_each(|tool| self.tell(&tool.name, Event::Registered));
+    }
+
+    /// Notes the start of a run; what it gives must hear how it ended, or counts it as cancelled.
+    pub(crate) fn begin(&self, tool: &Entry) -> Run<'_> {
+        Run { registry: self, tool: Arc::clone(&tool.name), began: Instant::now(), ended: Ended::Cancelled }
+    }
+
+    /// Every tool in the order of names.
+    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.read().values().cloned().collect()
+    }
+
+    fn tell(&self, tool: &Arc<str>, event: Event) {
+        for observer in &self.observers {
+            observer.notice(tool, event);
+        }
+    }
+}
+
+/// A run of a tool. Dropped, it tells the observers.
+pub(crate) struct Run<'a> {
+    registry: &'a Registry,
+    tool: Arc<str>,
+    began: Instant,
+    pub(crate) ended: Ended,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        let event = Event::Executed { took: self.began.elapsed(), ended: self.ended };
+        self.registry.tell(&self.tool, event);
+    }
+}
+
+/// Writes to the log when tools come and go.
+pub(crate) struct Journal;
+
+impl Observer for Journal {
+    fn notice(&self, tool: &Arc<str>, event: Event) {
+        match event {
+            Event::Registered => tracing::debug!(%tool, "tool registered"),
+            Event::Unregistered => tracing::info!(%tool, "tool unregistered"),
+            Event::Executed { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

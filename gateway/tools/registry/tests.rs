@@ -1,0 +1,78 @@
+//! Tests of `registry`.
+
+use lockgate_upstream::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tool::{Arguments, Client, Mistake, Output};
+
+struct Named(&'static str, Value);
+
+impl Tool for Named {
+    fn card(&self) -> Card {
+        Card::new(self.0, "Title", "Description").input(self.1.clone(), &[])
+    }
+
+    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async { Ok(json!({}).into()) })
+    }
+}
+
+fn named(names: &[&'static str]) -> Vec<Box<dyn Tool>> {
+    names.iter().map(|name| Box::new(Named(name, json!({}))) as _).collect()
+}
+
+fn refused(tools: Vec<Box<dyn Tool>>) -> String {
+    Registry::prepare("file", tools).map(|_| ()).unwrap_err()
+}
+
+#[test]
+fn names_that_are_taken_or_cannot_be_are_refused() {
+    assert_eq!(refused(named(&["file/read", "file/read"])), "there are two tools named file/read");
+    for name in ["read", "web/read", "file/", "file/a b", "file/a/b"] {
+        assert!(refused(named(&[name])).contains("must be named file/NAME"), "{name}");
+    }
+    let schema = refused(vec![Box::new(Named("file/read", json!({"a": {"pattern": "x"}})))]);
+    assert_eq!(schema, "file/read: its input schema: the keyword `pattern` is not checked");
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<(String, Event)>>);
+
+impl Observer for Heard {
+    fn notice(&self, tool: &Arc<str>, event: Event) {
+        self.0.lock().push((tool.to_string(), event));
+    }
+}
+
+#[test]
+fn observers_hear_of_tools_that_come_go_and_run() {
+    let heard = Arc::new(Heard::default());
+    let registry = Registry::new(vec![Arc::clone(&heard) as _]);
+    let tools = Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
+    registry.install("file", &tools);
+    registry.begin(&tools[0]).ended = Ended::Success;
+    drop(registry.begin(&tools[1]));
+    registry.install("file", &tools[..1]);
+    registry.install("file", &[]);
+    let heard: Vec<(String, String)> = heard
+        .0
+        .lock()
+        .iter()
+        .map(|(tool, event)| match event {
+            Event::Executed { ended, .. } => (tool.clone(), format!("{ended:?}")),
+            event => (tool.clone(), format!("{event:?}")),
+        })
+        .collect();
+    let expected = [
+        ("file/a", "Registered"),
+        ("file/b", "Registered"),
+        ("file/a", "Success"),
+        ("file/b", "Cancelled"),
+        ("file/b", "Unregistered"),
+        ("file/a", "Registered"),
+        ("file/a", "Unregistered"),
+    ];
+    assert_eq!(heard, expected.map(|(tool, event)| (tool.to_owned(), event.to_owned())));
+}

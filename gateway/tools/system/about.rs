@@ -1,0 +1,137 @@
+//! `system/info`, `system/health` and `system/servers`: the gateway and the servers behind it that the caller can see.
+
+use std::collections::BTreeMap;
+
+use lockgate_protocol::revision::Revision;
+use lockgate_upstream::{BoxFuture, ListKind, State, Upstream};
+use serde_json::{Value, json};
+
+use super::sight;
+use crate::About;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+pub(super) struct Info(pub(super) About);
+
+impl Tool for Info {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/info",
+            "Gateway information",
+            "Tells this gateway's name, version, uptime in seconds, protocol revisions and platform.",
+        )
+        .output(
+            json!({
+                "name": {"type": "string"}, "version": {"type": "string"}, "uptimeSeconds": {"type": "integer"},
+                "revisions": {"type": "array", "items": {"type": "string"}}, "platform": {"type": "string"}
+            }),
+            &["name", "version", "uptimeSeconds", "revisions", "platform"],
+        )
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
+            Ok(json!({
+                "name": self.0.name, "version": self.0.version, "uptimeSeconds": self.0.started.elapsed().as_secs(),
+                "revisions": revisions, "platform": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
+            })
+            .into())
+        })
+    }
+}
+
+pub(super) struct Health(pub(super) About);
+
+impl Tool for Health {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/health",
+            "Health",
+            "Tells in one word whether every server that you can see is there: `ok`, `degraded` (some are missing) or \
+             `down` (all are), how many are in each state, and the names of those that are missing. Call \
+             `system/servers` for details.",
+        )
+        .output(
+            json!({
+                "status": {"enum": ["ok", "degraded", "down"]}, "uptimeSeconds": {"type": "integer"},
+                "servers": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "missing": {"type": "array", "items": {"type": "string"}}
+            }),
+            &["status", "uptimeSeconds", "servers", "missing"],
+        )
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+            let mut missing = Vec::new();
+            let servers = sight(&client)?.servers();
+            for server in &servers {
+                let state = server.status().state;
+                *states.entry(state.as_str()).or_default() += 1;
+                if !matches!(state, State::Connected | State::Disabled) {
+                    missing.push(server.slug().to_owned());
+                }
+            }
+            let status = match missing.len() {
+                0 => "ok",
+                n if n < servers.len() => "degraded",
+                _ => "down",
+            };
+            let uptime = self.0.started.elapsed().as_secs();
+            Ok(json!({"status": status, "uptimeSeconds": uptime, "servers": states, "missing": missing}).into())
+        })
+    }
+}
+
+pub(super) struct Servers;
+
+impl Tool for Servers {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/servers",
+            "Servers behind the gateway",
+            "Tells of each server that you can see whether it is connected, which protocol era it speaks, how much it \
+             offers you, and which stage failed if it is not there.",
+        )
+        .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}), &["servers"])
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let sight = sight(&client)?;
+            let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();
+            for (at, kind) in ListKind::ALL.into_iter().enumerate() {
+                for seen in sight.items(kind) {
+                    counts.entry(seen.slug).or_default()[at] += 1;
+                }
+            }
+            let all: Vec<Value> = sight
+                .servers()
+                .iter()
+                .map(|server| describe(&**server, counts.get(server.slug()).copied().unwrap_or_default()))
+                .collect();
+            Ok(json!({"servers": all}).into())
+        })
+    }
+}
+
+fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usize; 4]) -> Value {
+    let status = server.status();
+    let peer = status.peer.as_ref();
+    json!({
+        "name": server.slug(),
+        "state": status.state.as_str(),
+        "era": peer.map(|p| p.era.as_str()),
+        "revision": peer.map(|p| p.revision.as_str()),
+        "transport": peer.map(|p| p.transport),
+        "tools": tools,
+        "prompts": prompts,
+        "resources": resources,
+        "templates": templates,
+        "failedStage": status.trouble.as_ref().map(|t| t.stage.as_str()),
+    })
+}

@@ -1,0 +1,101 @@
+//! `system/resources` and `system/read_resource`: resources for clients that know tools only. What is listed is what
+//! the caller's own `resources/list` shows, and a read is decided like the caller's own `resources/read`.
+
+use lockgate_upstream::{BoxFuture, ListKind};
+use serde_json::{Value, json};
+
+use super::sight;
+use crate::strict;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+/// Most items of one page.
+const PAGE: u64 = 200;
+
+pub(super) struct List;
+
+impl Tool for List {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/resources",
+            "Resources",
+            "Lists the resources and resource templates of all servers that you can see, with the URI that \
+             `system/read_resource` takes. `next` is the `offset` of the next page, when there is one.",
+        )
+        .input(
+            json!({
+                "server": {"type": "string", "maxLength": 64, "description": "Only those of this server"},
+                "offset": {"type": "integer", "minimum": 0, "default": 0},
+                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 50}
+            }),
+            &[],
+        )
+        .output(
+            json!({
+                "count": {"type": "integer"}, "resources": {"type": "array", "items": {"type": "object"}},
+                "next": {"type": "integer"}
+            }),
+            &["count", "resources"],
+        )
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let sight = sight(&client)?;
+            let server = arguments.maybe_text("server");
+            let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+            let (offset, limit) = (number("offset")?, number("limit")?);
+            let all = [ListKind::Resources, ListKind::Templates].into_iter().flat_map(|kind| {
+                sight.items(kind).into_iter().map(move |seen| (kind, seen))
+            });
+            let all: Vec<_> = all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
+            let page: Vec<Value> = all
+                .iter()
+                .skip(offset)
+                .take(limit)
+                .filter_map(|(kind, seen)| {
+                    let mut item: Value = serde_json::from_slice(&seen.text).ok()?;
+                    let mut entry = json!({"server": &*seen.slug, kind.key(): &*seen.exposed});
+                    for key in ["name", "title", "description", "mimeType", "size"] {
+                        if let Some(value) = item.get_mut(key) {
+                            entry[key] = value.take();
+                        }
+                    }
+                    Some(entry)
+                })
+                .collect();
+            let end = offset.saturating_add(limit);
+            let mut result = json!({"count": all.len(), "resources": page});
+            if end < all.len() {
+                result["next"] = end.into();
+            }
+            Ok(result.into())
+        })
+    }
+}
+
+pub(super) struct Read;
+
+impl Tool for Read {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/read_resource",
+            "Read a resource",
+            "Reads one resource by the URI that `system/resources` lists, or by one made from a template there. Gives \
+             its contents: `text`, or `blob` in base64.",
+        )
+        .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}), &["uri"])
+        .output(json!({"contents": {"type": "array", "items": {"type": "object"}}}), &["contents"])
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(Mistake)?;
+            let mut result = strict::read(&result).map_err(|_| Mistake::new("the server's answer cannot be read"))?;
+            let contents = result.get_mut("contents").map(Value::take);
+            let contents = contents.ok_or_else(|| Mistake::new("the server asks a question before it answers"))?;
+            Ok(json!({"contents": contents}).into())
+        })
+    }
+}

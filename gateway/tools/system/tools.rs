@@ -1,0 +1,120 @@
+//! `system/tools`: the built-in tools that the caller can see, with what is known of their runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, UNIX_EPOCH};
+
+use lockgate_upstream::{BoxFuture, ListKind, Sight};
+use serde_json::{Value, json};
+
+use super::sight;
+use crate::registry::{Entry, Registry};
+use crate::tally::Tally;
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+
+/// It is held by the registry that it shows.
+pub(super) struct Tools {
+    registry: Weak<Registry>,
+    tally: Arc<Tally>,
+}
+
+impl Tools {
+    pub(super) fn new(registry: &Arc<Registry>, tally: &Arc<Tally>) -> Self {
+        Self { registry: Arc::downgrade(registry), tally: Arc::clone(tally) }
+    }
+
+    fn describe(&self, entry: &Entry, whole: bool) -> Value {
+        let (card, figures) = (&entry.card, self.tally.figures(&entry.name));
+        let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
+        let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
+        let mut tool = json!({
+            "name": &*entry.name, "title": card.title, "version": card.version, "tags": card.tags,
+            "permissions": card.permissions, "readOnly": card.effect == Effect::Reads,
+            "timeoutSeconds": card.timeout.as_secs(),
+            "runs": {
+                "invocations": figures.invocations, "successes": figures.successes, "failures": figures.failures,
+                "cancelled": figures.cancelled, "averageMs": ms(figures.average), "p95Ms": ms(figures.p95),
+                "lastInvokedUnix": last
+            }
+        });
+        if whole {
+            let item = card.item();
+            for key in ["description", "inputSchema", "outputSchema", "annotations"] {
+                tool[key] = item[key].clone();
+            }
+        }
+        tool
+    }
+}
+
+impl Tool for Tools {
+    fn card(&self) -> Card {
+        Card::new(
+            "system/tools",
+            "Built-in tools",
+            "Lists the gateway's built-in tools that you can use, how many there are, and how often and how fast each \
+             has run. Give `category` for one category, or `name` (such as `file/read`) for one tool with its schemas.",
+        )
+        .input(
+            json!({
+                "category": {"type": "string", "maxLength": 64, "description": "Such as `file` or `system`"},
+                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of one tool"}
+            }),
+            &[],
+        )
+        .output(
+            json!({
+                "count": {"type": "integer"},
+                "categories": {"type": "object", "additionalProperties": {"type": "integer"}},
+                "tools": {"type": "array", "items": {"type": "object"}}
+            }),
+            &["count", "categories", "tools"],
+        )
+        .tags(&["system"])
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let registry = self.registry.upgrade().ok_or_else(|| Mistake::new("the gateway is stopping"))?;
+            let mut shown = visible(&registry, sight(&client)?);
+            let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
+            for entry in &shown {
+                *categories.entry(entry.card.parts().map_or("", |(category, _)| category)).or_default() += 1;
+            }
+            let categories = json!(categories);
+            if let Some(category) = arguments.maybe_text("category") {
+                shown.retain(|entry| entry.card.parts().is_some_and(|(own, _)| own == category));
+            }
+            let name = arguments.maybe_text("name");
+            if let Some(name) = name {
+                shown.retain(|entry| *entry.name == *name);
+                if shown.is_empty() {
+                    let name: String = name.chars().take(80).collect();
+                    return Err(Mistake(format!("there is no built-in tool `{name}`; call without `name` for all")));
+                }
+            }
+            let tools: Vec<Value> = shown.iter().map(|entry| self.describe(entry, name.is_some())).collect();
+            Ok(json!({"count": tools.len(), "categories": categories, "tools": tools}).into())
+        })
+    }
+}
+
+/// The registered tools that are in the caller's list.
+fn visible(registry: &Registry, sight: &dyn Sight) -> Vec<Arc<Entry>> {
+    let builtin: BTreeSet<String> = sight
+        .servers()
+        .iter()
+        .filter(|server| server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin"))
+        .map(|server| server.slug().to_owned())
+        .collect();
+    let seen: BTreeSet<String> = sight
+        .items(ListKind::Tools)
+        .iter()
+        .filter(|seen| builtin.contains(&*seen.slug))
+        .filter_map(|seen| {
+            let item: Value = serde_json::from_slice(&seen.text).ok()?;
+            Some(format!("{}/{}", seen.slug, item.get("name")?.as_str()?))
+        })
+        .collect();
+    registry.all().into_iter().filter(|entry| seen.contains(&*entry.name)).collect()
+}

@@ -1,0 +1,33 @@
+//! Tools come, go and run: what is counted, and what a changed configuration touches.
+
+use super::*;
+
+#[tokio::test]
+async fn runs_are_counted_by_tool() {
+    let rig = rig(&plain());
+    for n in [1, 2, 21] {
+        let _ = rig.call("example/count", json!({"n": n, "pause_ms": 1})).await;
+    }
+    let listed = rig.call("system/tools", json!({"name": "example/count"})).await.unwrap();
+    let runs = &listed["tools"][0]["runs"];
+    assert_eq!((&runs["invocations"], &runs["successes"], &runs["failures"]), (&json!(3), &json!(2), &json!(1)));
+    assert!(runs["p95Ms"].as_f64().unwrap() >= runs["averageMs"].as_f64().unwrap());
+    assert!(runs["averageMs"].as_f64().unwrap() > 0.0 && runs["lastInvokedUnix"].is_u64());
+}
+
+#[tokio::test]
+async fn a_changed_configuration_touches_only_what_differs() {
+    let mut rig = rig(&plain());
+    let system = rig.server("system");
+    rig.call("example/echo", json!({"text": ""})).await.unwrap();
+    while rig.heard.try_recv().is_ok() {}
+    rig.apply(&Config { example: false, ..plain() });
+    assert_eq!(rig.builtin.servers().len(), 1);
+    assert!(Arc::ptr_eq(&system, &rig.server("system")));
+    assert!(rig.heard.try_recv().is_err());
+    assert!(rig.builtin.registry.all().iter().all(|entry| entry.name.starts_with("system/")));
+    assert_eq!(rig.builtin.tally.figures("example/echo").invocations, 0);
+    rig.apply(&plain());
+    assert_eq!(rig.call("example/echo", json!({"text": "again"})).await, Ok(json!({"text": "again"})));
+    assert!(matches!(rig.heard.try_recv(), Ok(Event::Changed { slug }) if *slug == *"example"));
+}

@@ -1,0 +1,59 @@
+//! The `web` server: requests to other hosts and pages as text. Where a URL leads is decided three times, each alone
+//! enough for its part: by its text (the `url` rule), by the addresses behind its name (the guard of egress, which connects
+//! to a checked one), and again for every redirect.
+
+mod config;
+mod exchange;
+mod fetch;
+mod headers;
+mod page;
+mod reading;
+mod request;
+mod writer;
+
+pub use config::{Config, Proxy};
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use lockgate_egress::{Guard, Resolve, System, Visitor};
+use lockgate_policy::url::Url as Rule;
+
+use crate::About;
+use crate::server::Made;
+use headers::Headers;
+
+/// What both tools use.
+struct Web {
+    config: Config,
+    rule: Rule,
+    visitor: Visitor,
+    headers: Headers,
+    user_agent: HeaderValue,
+}
+
+pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
+    resolving(config, about, Arc::new(System))
+}
+
+fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Result<Made, String> {
+    let proxy = config.proxy.as_ref().map(Proxy::made).transpose()?;
+    let guard = Guard::new(config.networks.clone());
+    let web = Arc::new(Web {
+        rule: Rule::compile(&config.urls())?,
+        visitor: Visitor::new(Arc::clone(&about.connector), resolver, guard, proxy),
+        headers: Headers::compile(&config.headers)?,
+        user_agent: HeaderValue::from_str(&config.user_agent).map_err(|_| "user_agent: no header can hold it")?,
+        config: config.clone(),
+    });
+    Ok(Made {
+        instructions: "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only allowed hosts can be \
+                       reached, and never addresses of the own network."
+            .into(),
+        tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
+        material: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

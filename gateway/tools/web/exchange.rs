@@ -1,0 +1,165 @@
+//! One call with its redirects: every hop is checked like the first, what belongs to one origin does not go to another,
+//! and everything ends at one deadline and one bound of bytes.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use lockgate_egress::{Cause, Class, ConnectError, VisitError, classify};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::Web;
+use super::headers::{drop_body, leave_origin};
+use super::reading::Intake;
+use crate::tool::Mistake;
+
+/// What is to be sent.
+pub(super) struct Wish {
+    pub(super) method: Method,
+    /// As the caller wrote it.
+    pub(super) url: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) follow: bool,
+    /// Most bytes of the response body that are kept.
+    pub(super) max: usize,
+    pub(super) deadline: Instant,
+}
+
+/// What came back.
+pub(super) struct Reply {
+    /// Where it is from, after redirects.
+    pub(super) url: Url,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+    /// There was more.
+    pub(super) truncated: bool,
+    /// The URLs that led elsewhere.
+    pub(super) hops: Vec<String>,
+}
+
+impl Web {
+    pub(super) async fn exchange(&self, wish: Wish) -> Result<Reply, Mistake> {
+        let deadline = wish.deadline;
+        let began = Instant::now();
+        let late = |_| {
+            let after = deadline.duration_since(began).as_millis();
+            let words = "raise `timeout_ms`, or ask for less; the request may have been carried out";
+            Mistake(format!("there was no complete answer within {after} ms; {words}"))
+        };
+        timeout_at(deadline, self.follow(wish)).await.map_err(late)?
+    }
+
+    async fn follow(&self, mut wish: Wish) -> Result<Reply, Mistake> {
+        let mut url = self.checked(&wish.url)?;
+        wish.headers.insert(header::USER_AGENT, self.user_agent.clone());
+        wish.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let mut hops = Vec::new();
+        loop {
+            let sent = self.visitor.send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone()).await;
+            let response = sent.map_err(|error| failed(&error, &url))?;
+            if wish.follow
+                && let Some(next) = self.redirect(&response, &url, &mut wish)?
+            {
+                hops.push(url.to_string());
+                if hops.len() > self.config.redirects {
+                    return Err(Mistake(format!("there were more than {} redirects", self.config.redirects)));
+                }
+                url = next;
+                continue;
+            }
+            let (parts, mut page) = response.into_parts();
+            let broken = |words: String| Mistake(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
+            let mut intake = Intake::new(&parts.headers, wish.max).map_err(broken)?;
+            while let Some(chunk) = page.chunk().await.map_err(|error| broken(error.to_string()))? {
+                if !intake.take(&chunk).map_err(broken)? {
+                    break;
+                }
+            }
+            let (body, truncated) = intake.end().map_err(broken)?;
+            return Ok(Reply { url, status: parts.status, headers: parts.headers, body, truncated, hops });
+        }
+    }
+
+    fn checked(&self, text: &str) -> Result<Url, Mistake> {
+        let mut url = self.rule.check(text).map_err(|refusal| Mistake(refusal.0))?.url;
+        url.set_fragment(None);
+        Ok(url)
+    }
+
+    /// Where a response leads, if it leads elsewhere and the request can go there; the request is made ready for it.
+    fn redirect<B>(&self, response: &http::Response<B>, from: &Url, wish: &mut Wish) -> Result<Option<Url>, Mistake> {
+        let keeps = match response.status().as_u16() {
+            301 | 302 => wish.method != Method::POST,
+            303 => matches!(wish.method, Method::GET | Method::HEAD),
+            307 | 308 => true,
+            _ => return Ok(None),
+        };
+        let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
+        let location = String::from_utf8_lossy(location.as_bytes());
+        let refused = |words: &str| Mistake(format!("{} redirects to a URL that is refused: {words}", host(from)));
+        let next = from.join(&location).map_err(|error| refused(&error.to_string()))?;
+        let next = self.checked(&escaped(next)).map_err(|mistake| refused(&mistake.0))?;
+        if from.scheme() == "https" && next.scheme() != "https" {
+            return Err(refused("it leaves https"));
+        }
+        if !keeps {
+            wish.method = Method::GET;
+            wish.body = Bytes::new();
+            drop_body(&mut wish.headers);
+        }
+        if from.origin() != next.origin() {
+            // Whom a body or a method with effects was meant for is for the caller to say.
+            if !wish.body.is_empty() || !matches!(wish.method, Method::GET | Method::HEAD) {
+                return Ok(None);
+            }
+            leave_origin(&mut wish.headers);
+        }
+        Ok(Some(next))
+    }
+}
+
+/// A server's URL in the strict form that the rule wants.
+fn escaped(mut url: Url) -> String {
+    url.set_fragment(None);
+    let mut text = String::with_capacity(url.as_str().len());
+    for c in url.as_str().chars() {
+        match c {
+            '"' | '<' | '>' | '`' | '^' | '{' | '|' | '}' => text.push_str(&format!("%{:02X}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default()
+}
+
+/// What to say of a request that got no answer. Addresses of the own network are not told.
+fn failed(error: &VisitError, url: &Url) -> Mistake {
+    let host = host(url);
+    let (sent, connect) = match error {
+        VisitError::Url(error) => return Mistake(format!("{host} cannot be asked: {error}")),
+        VisitError::Send(error) => match &error.cause {
+            Cause::Connect(connect) => (error.sent, Some(connect)),
+            Cause::Http(_) => (error.sent, None),
+        },
+    };
+    Mistake(match connect {
+        Some(ConnectError::Refused(address)) => {
+            let class = match classify(*address) {
+                Class::Loopback | Class::Unspecified => "this machine",
+                Class::Metadata | Class::LinkLocal => "a metadata service or the local link",
+                _ => "a network that is not public",
+            };
+            format!("{host} leads to {class}, which is not open to this tool; use a public host")
+        }
+        Some(ConnectError::Resolve(_)) => format!("the name {host} cannot be looked up; check its spelling"),
+        Some(ConnectError::Connect(error)) => format!("{host} does not take connections: {}", error.kind()),
+        Some(ConnectError::Tls(error)) => format!("{host} has no valid TLS: {error}"),
+        Some(error @ (ConnectError::Proxy(_) | ConnectError::Timeout)) => format!("{host} cannot be reached: {error}"),
+        None if sent => format!("{host} gave no HTTP answer; the request may have been carried out"),
+        None => format!("{host} closed the connection before the request was sent; try again"),
+    })
+}

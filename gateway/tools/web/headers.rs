@@ -1,0 +1,124 @@
+//! Request headers that a caller may set: those on a list, and never those that frame the message, name the host, or
+//! speak for a proxy.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value};
+
+use crate::tool::Mistake;
+
+/// Headers that no list can allow, and beginnings of such names.
+const NEVER: [&str; 21] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+    "via",
+    "x-real-ip",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-original-host",
+];
+const NEVER_BEGINS: [&str; 3] = ["proxy-", "x-forwarded-", "sec-"];
+
+/// Headers that go along to another origin.
+const HARMLESS: [&str; 6] = ["accept", "accept-encoding", "accept-language", "cache-control", "range", "user-agent"];
+/// Headers that speak of the body.
+const OF_BODY: [&str; 3] = ["content-type", "content-language", "content-encoding"];
+
+/// Most headers of a call.
+const MOST: usize = 64;
+/// Longest value in bytes.
+const VALUE_BYTES: usize = 8 << 10;
+
+/// Names that may be set.
+pub(super) struct Headers {
+    exact: Vec<String>,
+    begins: Vec<String>,
+}
+
+impl Headers {
+    pub(super) fn compile(names: &[String]) -> Result<Self, String> {
+        let (mut exact, mut begins) = (Vec::new(), Vec::new());
+        for name in names {
+            let stem = name.strip_suffix('*').unwrap_or(name);
+            if HeaderName::from_bytes(stem.as_bytes()).is_err() {
+                return Err(format!("headers: {name:?} is no name of a header"));
+            }
+            let stem = stem.to_ascii_lowercase();
+            if stem.len() == name.len() {
+                if is_never(&stem) {
+                    return Err(format!("headers: {name:?} can never be set by a caller"));
+                }
+                exact.push(stem);
+            } else {
+                begins.push(stem);
+            }
+        }
+        Ok(Self { exact, begins })
+    }
+
+    /// The headers of a call.
+    pub(super) fn take(&self, given: Option<&Map<String, Value>>) -> Result<HeaderMap, Mistake> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in given.into_iter().flatten() {
+            let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+            let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
+                return Err(Mistake(format!("`headers`: {shown:?} is no name of a header")));
+            };
+            let lower = parsed.as_str();
+            if is_never(lower) {
+                return Err(Mistake(format!("the header `{shown}` is set by the gateway alone; leave it out")));
+            }
+            let listed = self.exact.iter().any(|exact| exact == lower) || self.begins.iter().any(|b| lower.starts_with(b));
+            if !listed {
+                return Err(Mistake(format!("the header `{shown}` is not on the list of allowed headers; leave it out")));
+            }
+            let value = value.as_str().filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
+            let value = value.and_then(|value| HeaderValue::from_str(value).ok());
+            let Some(value) = value else {
+                let expected = format!("at most {VALUE_BYTES} characters without line ends");
+                return Err(Mistake(format!("`headers.{shown}` must be a string of {expected}")));
+            };
+            if headers.insert(parsed, value).is_some() {
+                return Err(Mistake(format!("the header `{shown}` is given twice")));
+            }
+            if headers.len() > MOST {
+                return Err(Mistake(format!("`headers` must have at most {MOST} entries")));
+            }
+        }
+        Ok(headers)
+    }
+}
+
+fn is_never(name: &str) -> bool {
+    NEVER.contains(&name) || NEVER_BEGINS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// Takes out what belongs to one origin alone.
+pub(super) fn leave_origin(headers: &mut HeaderMap) {
+    keep(headers, |name| HARMLESS.contains(&name));
+}
+
+/// Takes out what speaks of a body that is not sent any more.
+pub(super) fn drop_body(headers: &mut HeaderMap) {
+    keep(headers, |name| !OF_BODY.contains(&name));
+}
+
+fn keep(headers: &mut HeaderMap, which: impl Fn(&str) -> bool) {
+    let gone: Vec<HeaderName> = headers.keys().filter(|name| !which(name.as_str())).cloned().collect();
+    for name in gone {
+        headers.remove(name);
+    }
+}

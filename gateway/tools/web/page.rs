@@ -1,0 +1,267 @@
+//! HTML to what a person would read of it, in one pass over the tokens: no tree, so no depth to run out of, and time and
+//! memory grow with the page alone. Menus, scripts and hidden parts are left out; `<main>` or `<article>` is preferred.
+
+use std::collections::BTreeMap;
+
+use html5gum::{DefaultEmitter, HtmlString, Spanned, Token, Tokenizer};
+use url::Url;
+
+use super::writer::Writer;
+
+/// Most links of a page that are told.
+const LINKS: usize = 500;
+/// Longest title and text of a link, in characters.
+const WORDS: usize = 300;
+/// Longest URL of a link.
+const URL_BYTES: usize = 2048;
+/// A main part shorter than this, in bytes, is not taken for the page.
+const MAIN_BYTES: usize = 200;
+
+/// What a page says.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) title: String,
+    pub(super) text: String,
+    pub(super) links: Vec<Link>,
+    /// The text was too long to be kept whole.
+    pub(super) cut: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) text: String,
+    pub(super) url: String,
+}
+
+type Attributes = BTreeMap<HtmlString, Spanned<HtmlString>>;
+
+/// Elements that nobody reads.
+const SILENT: [&str; 20] = [
+    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video", "select",
+    "datalist", "textarea", "button", "nav", "footer", "aside", "dialog",
+];
+/// Silent elements whose links count all the same.
+const WAYS: [&str; 3] = ["nav", "footer", "aside"];
+/// Elements without content.
+const VOID: [&str; 13] =
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
+/// Elements whose end may be left out, so that nothing can be hidden until it.
+const OPEN_ENDED: [&str; 14] =
+    ["body", "dd", "dt", "head", "html", "li", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr"];
+
+/// Reads a page that came from `base`.
+pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
+    let mut emitter = DefaultEmitter::default();
+    emitter.naively_switch_states(true);
+    let mut reader = Reader {
+        base,
+        writer: Writer::new(markdown),
+        title: None,
+        in_title: false,
+        silent: None,
+        link: None,
+        links: Vec::new(),
+        main: Part::default(),
+        article: Part::default(),
+    };
+    for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
+        match token {
+            Token::StartTag(tag) => reader.start(&String::from_utf8_lossy(&tag.name), &tag.attributes),
+            Token::EndTag(tag) => reader.end(&String::from_utf8_lossy(&tag.name)),
+            Token::String(text) => reader.text(&String::from_utf8_lossy(&text)),
+            _ => {}
+        }
+        if reader.writer.full() {
+            break;
+        }
+    }
+    reader.page()
+}
+
+struct Reader<'a> {
+    base: &'a Url,
+    writer: Writer,
+    title: Option<String>,
+    in_title: bool,
+    /// The silent element that we are in, how often it stands in itself, and whether its links count.
+    silent: Option<(String, usize, bool)>,
+    link: Option<Link>,
+    links: Vec<Link>,
+    main: Part,
+    article: Part,
+}
+
+/// Where in the text an element begins and ends.
+#[derive(Default)]
+struct Part {
+    depth: usize,
+    range: Option<(usize, usize)>,
+}
+
+impl Part {
+    fn start(&mut self, at: usize) {
+        self.depth += 1;
+        self.range.get_or_insert((at, at));
+    }
+
+    fn end(&mut self, at: usize) {
+        self.depth = self.depth.saturating_sub(1);
+        if let Some((_, end)) = &mut self.range {
+            *end = at;
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn start(&mut self, name: &str, attributes: &Attributes) {
+        let void = VOID.contains(&name);
+        if let Some((element, depth, ways)) = &mut self.silent {
+            if element == name && !void {
+                *depth += 1;
+            }
+            if *ways && name == "a" {
+                self.open_link(attributes);
+            }
+            return;
+        }
+        if SILENT.contains(&name) && !void || is_hidden(name, attributes) && !void {
+            self.silent = Some((name.to_owned(), 1, WAYS.contains(&name)));
+            return;
+        }
+        match name {
+            "title" => self.in_title = self.title.is_none(),
+            "main" => self.main.start(self.writer.len()),
+            "article" => self.article.start(self.writer.len()),
+            "a" => {
+                self.close_link();
+                self.open_link(attributes);
+                self.writer.open_link();
+                return;
+            }
+            "img" => {
+                let words = attribute(attributes, "alt").unwrap_or_default();
+                if !words.trim().is_empty() {
+                    self.text(&format!("(image: {})", short(words.trim())));
+                }
+                return;
+            }
+            _ => {}
+        }
+        self.writer.start(name);
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some((element, depth, ways)) = &mut self.silent {
+            let ways = *ways;
+            if element == name {
+                *depth -= 1;
+                if *depth == 0 {
+                    self.silent = None;
+                }
+            }
+            if ways && (name == "a" || self.silent.is_none()) {
+                self.keep_link();
+            }
+            return;
+        }
+        match name {
+            "title" => self.in_title = false,
+            "main" => self.main.end(self.writer.len()),
+            "article" => self.article.end(self.writer.len()),
+            "a" => return self.close_link(),
+            _ => {}
+        }
+        self.writer.end(name);
+    }
+
+    fn text(&mut self, text: &str) {
+        let text: String = text.chars().filter(|c| !is_invisible(*c)).collect();
+        if self.in_title && self.silent.is_none() {
+            let title = self.title.get_or_insert_default();
+            if title.len() < WORDS * 4 {
+                title.push_str(&text);
+            }
+            return;
+        }
+        if let Some(link) = self.link.as_mut().filter(|link| link.text.len() < WORDS * 4) {
+            link.text.push_str(&text);
+        }
+        if self.silent.is_none() {
+            self.writer.text(&text);
+        }
+    }
+
+    fn open_link(&mut self, attributes: &Attributes) {
+        let href = attribute(attributes, "href").unwrap_or_default();
+        let href = href.trim();
+        let url = Some(href).filter(|href| !href.is_empty() && !href.starts_with('#') && href.len() <= URL_BYTES);
+        let url = url.and_then(|href| self.base.join(href).ok());
+        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_BYTES);
+        self.link = Some(Link { text: String::new(), url: url.map(String::from).unwrap_or_default() });
+    }
+
+    /// Ends a link that stands in the text.
+    fn close_link(&mut self) {
+        if self.link.is_some() {
+            let url = self.keep_link();
+            self.writer.close_link(url.as_deref());
+        }
+    }
+
+    /// Takes the open link into the list and gives its URL.
+    fn keep_link(&mut self) -> Option<String> {
+        let link = self.link.take().filter(|link| !link.url.is_empty())?;
+        let kept = Link { text: short(&link.text.split_whitespace().collect::<Vec<_>>().join(" ")), url: link.url };
+        let url = kept.url.clone();
+        if self.links.len() < LINKS && !self.links.contains(&kept) {
+            self.links.push(kept);
+        }
+        Some(url)
+    }
+
+    fn page(mut self) -> Page {
+        self.close_link();
+        let title = self.title.unwrap_or_default();
+        let title = short(&title.split_whitespace().collect::<Vec<_>>().join(" "));
+        let cut = self.writer.full();
+        let whole = self.writer.finish();
+        let part = |part: &Part| {
+            let (start, end) = part.range?;
+            let end = if part.depth > 0 || cut { whole.len() } else { end.min(whole.len()) };
+            whole.get(start..end).filter(|text| text.len() >= MAIN_BYTES || text.len() * 2 >= whole.len())
+        };
+        let text = part(&self.main).or_else(|| part(&self.article)).unwrap_or(&whole);
+        Page { title, text: text.trim().to_owned(), links: self.links, cut }
+    }
+}
+
+fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<std::borrow::Cow<'a, str>> {
+    attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value))
+}
+
+/// Hidden from people, and so from models.
+fn is_hidden(name: &str, attributes: &Attributes) -> bool {
+    if OPEN_ENDED.contains(&name) {
+        return false;
+    }
+    let style = || attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase().replace([' ', '\t', '\n'], "");
+    attributes.contains_key(&b"hidden"[..])
+        || attribute(attributes, "aria-hidden").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+        || (attributes.contains_key(&b"style"[..])
+            && ["display:none", "visibility:hidden", "opacity:0;", "font-size:0"].iter().any(|hides| style().contains(hides)))
+}
+
+/// Characters that nobody sees: controls, zero-width and direction marks, tags.
+fn is_invisible(c: char) -> bool {
+    let control = c.is_control() && !matches!(c, '\n' | '\t');
+    control
+        || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb
+            | 0xe0000..=0xe0fff)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Bodies: decompressed while they arrive and cut at a bound that counts what comes out, and bytes to text by the charset
+//! that the server or the page names.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use encoding_rs::{Encoding, UTF_8};
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
+use http::{HeaderMap, header};
+
+/// Compressed bytes that may come in for no output at all.
+const SLACK: usize = 64 << 10;
+
+/// A body on its way in.
+pub(super) struct Intake {
+    decoder: Decoder,
+    /// Bytes as sent.
+    received: usize,
+    max: usize,
+}
+
+enum Decoder {
+    Plain(Capped),
+    Gzip(MultiGzDecoder<Capped>),
+    Deflate(ZlibDecoder<Capped>),
+}
+
+/// Takes bytes up to a bound.
+struct Capped {
+    bytes: Vec<u8>,
+    max: usize,
+    over: bool,
+}
+
+impl Write for Capped {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let room = self.max - self.bytes.len();
+        if room < data.len() {
+            self.bytes.extend_from_slice(&data[..room]);
+            self.over = true;
+            return Err(io::Error::other("full"));
+        }
+        self.bytes.extend_from_slice(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Intake {
+    /// For a response with these headers; an encoding that was not asked for is refused.
+    pub(super) fn new(headers: &HeaderMap, max: usize) -> Result<Self, String> {
+        let capped = Capped { bytes: Vec::new(), max, over: false };
+        let encodings: Vec<_> = headers.get_all(header::CONTENT_ENCODING).iter().collect();
+        let encoding = match encodings.as_slice() {
+            [] => String::new(),
+            [one] => one.to_str().unwrap_or("?").trim().to_ascii_lowercase(),
+            _ => "?".into(),
+        };
+        let decoder = match encoding.as_str() {
+            "" | "identity" => Decoder::Plain(capped),
+            "gzip" | "x-gzip" => Decoder::Gzip(MultiGzDecoder::new(capped)),
+            "deflate" => Decoder::Deflate(ZlibDecoder::new(capped)),
+            _ => return Err("the body has a content encoding that was not asked for".into()),
+        };
+        Ok(Self { decoder, received: 0, max })
+    }
+
+    /// Takes one piece; false when there is no room for more.
+    pub(super) fn take(&mut self, data: &[u8]) -> Result<bool, String> {
+        self.received = self.received.saturating_add(data.len());
+        if self.received > self.max.saturating_add(SLACK) && !matches!(self.decoder, Decoder::Plain(_)) {
+            self.capped().over = true;
+            return Ok(false);
+        }
+        let result = match &mut self.decoder {
+            Decoder::Plain(plain) => plain.write_all(data),
+            Decoder::Gzip(gzip) => gzip.write_all(data),
+            Decoder::Deflate(deflate) => deflate.write_all(data),
+        };
+        match result {
+            Ok(()) => Ok(true),
+            Err(_) if self.capped().over => Ok(false),
+            Err(_) => Err("the body is not what its content encoding says".into()),
+        }
+    }
+
+    /// What came out, and whether that is not all.
+    pub(super) fn end(mut self) -> Result<(Vec<u8>, bool), String> {
+        if !self.capped().over {
+            let ended = match &mut self.decoder {
+                Decoder::Plain(_) => Ok(()),
+                Decoder::Gzip(gzip) if self.received > 0 => gzip.try_finish(),
+                Decoder::Deflate(deflate) if self.received > 0 => deflate.try_finish(),
+                _ => Ok(()),
+            };
+            if ended.is_err() && !self.capped().over {
+                return Err("the compressed body breaks off".into());
+            }
+        }
+        let capped = self.capped();
+        Ok((std::mem::take(&mut capped.bytes), capped.over))
+    }
+
+    fn capped(&mut self) -> &mut Capped {
+        match &mut self.decoder {
+            Decoder::Plain(capped) => capped,
+            Decoder::Gzip(gzip) => gzip.get_mut(),
+            Decoder::Deflate(deflate) => deflate.get_mut(),
+        }
+    }
+}
+
+/// A content type without its parameters, in lower case; empty when there is none.
+pub(super) fn kind(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Whether a kind of content is meant to be read as text.
+pub(super) fn is_text(kind: &str) -> bool {
+    const TEXT: [&str; 12] = [
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/ecmascript",
+        "application/x-www-form-urlencoded",
+        "application/graphql",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/sql",
+        "application/x-ndjson",
+        "image/svg+xml",
+    ];
+    kind.starts_with("text/") || TEXT.contains(&kind) || kind.ends_with("+json") || kind.ends_with("+xml")
+}
+
+/// Bytes to text: by the byte order mark, the charset of the content type, that of the page, or UTF-8. What does not fit
+/// becomes U+FFFD.
+pub(super) fn text<'a>(headers: &HeaderMap, bytes: &'a [u8]) -> Cow<'a, str> {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let start = &bytes[..bytes.len().min(1024)];
+    let named = charset(value.as_bytes()).or_else(|| charset(start)).unwrap_or(UTF_8);
+    named.decode(bytes).0
+}
+
+/// The charset after the first `charset=`.
+fn charset(text: &[u8]) -> Option<&'static Encoding> {
+    let lower = text.to_ascii_lowercase();
+    let at = lower.windows(8).position(|eight| eight == b"charset=")? + 8;
+    let rest = lower[at..].trim_ascii_start();
+    let rest = rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest);
+    let end = rest.iter().position(|b| !(b.is_ascii_alphanumeric() || b"-_:".contains(b))).unwrap_or(rest.len());
+    Encoding::for_label(&rest[..end])
+}

@@ -1,0 +1,162 @@
+//! `web/request`: one HTTP request with method, headers and body, and the answer as it came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, header};
+use lockgate_upstream::BoxFuture;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::Web;
+use super::exchange::{Reply, Wish};
+use super::reading;
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+
+/// Most response headers that are told, and the most bytes of one.
+const HEADERS: usize = 128;
+const HEADER_BYTES: usize = 4 << 10;
+
+pub(super) struct Request(pub(super) Arc<Web>);
+
+impl Tool for Request {
+    fn card(&self) -> Card {
+        let config = &self.0.config;
+        let limit = u64::try_from(config.timeout.as_millis()).unwrap_or(u64::MAX);
+        Card::new(
+            "web/request",
+            "Send an HTTP request",
+            "Sends one HTTP request to an allowed host and gives status, headers and body. Use it for APIs; use `fetch` to read \
+             pages. Give at most one of `json`, `form` and `text` as the body. An answer with an error status is a result, not a \
+             failure: look at `status`. Redirects are followed for GET and HEAD, and within the same host for others.",
+        )
+        .input(
+            json!({
+                "url": {"type": "string", "minLength": 1, "maxLength": 8192, "description": "Absolute, such as https://api.example.com/v1/items?page=1"},
+                "method": {"type": "string", "enum": config.methods, "default": config.methods.first(), "description": "The HTTP method"},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Request headers; Host, User-Agent and those of the connection are set for you"},
+                "json": {"description": "Body: any JSON value, sent as application/json"},
+                "form": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}, "description": "Body: fields, sent as application/x-www-form-urlencoded"},
+                "text": {"type": "string", "description": "Body: text, sent as text/plain unless a content-type header is given"},
+                "follow_redirects": {"type": "boolean", "default": true, "description": "false gives the redirect itself"},
+                "timeout_ms": {"type": "integer", "minimum": 1, "maximum": limit, "default": limit, "description": "For the whole exchange with its redirects"}
+            }),
+            &["url"],
+        )
+        .output(
+            json!({
+                "status": {"type": "integer", "description": "HTTP status"},
+                "url": {"type": "string", "description": "Where the answer is from, after redirects"},
+                "headers": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Names in lower case; more than one value on lines of their own"},
+                "content_type": {"type": "string"},
+                "body": {"type": "string", "description": "Text, or base64 as `encoding` says"},
+                "encoding": {"type": "string", "enum": ["text", "base64"]},
+                "size": {"type": "integer", "description": "Bytes of the body that were read"},
+                "truncated": {"type": "boolean", "description": "The body was longer"},
+                "duration_ms": {"type": "number"},
+                "redirects": {"type": "array", "items": {"type": "string"}, "description": "URLs that led elsewhere"}
+            }),
+            &["status", "url", "headers", "content_type", "body", "encoding", "size", "truncated", "duration_ms", "redirects"],
+        )
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .open_world()
+        .tags(&["web", "http"])
+        .permissions(&["web:request"])
+        .timeout(config.timeout + Duration::from_secs(5))
+        // A body of control characters grows sixfold as JSON, and is there twice.
+        .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let began = Instant::now();
+            let wish = self.wish(&arguments, began)?;
+            let reply = self.0.exchange(wish).await?;
+            Ok(told(&reply, began.elapsed()).into())
+        })
+    }
+}
+
+impl Request {
+    fn wish(&self, arguments: &Arguments, began: Instant) -> Result<Wish, Mistake> {
+        let config = &self.0.config;
+        let method = arguments.text("method")?;
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Mistake::new("`method` is no HTTP method"))?;
+        let mut headers = self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
+        let body = body(arguments, &mut headers)?;
+        if body.len() > config.request_bytes {
+            let (size, most) = (body.len(), config.request_bytes);
+            return Err(Mistake(format!("the body has {size} bytes and at most {most} may be sent; send less")));
+        }
+        if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
+            return Err(Mistake(format!("a {method} request has no body; use another method, or put the values into the URL")));
+        }
+        Ok(Wish {
+            method,
+            url: arguments.text("url")?.to_owned(),
+            headers,
+            body,
+            follow: arguments.flag("follow_redirects"),
+            max: config.response_bytes,
+            deadline: began + Duration::from_millis(arguments.whole("timeout_ms")?),
+        })
+    }
+}
+
+/// The body, and its content type if the caller gave none.
+fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, Mistake> {
+    let given: Vec<&str> = ["json", "form", "text"].into_iter().filter(|name| arguments.get(name).is_some()).collect();
+    if given.len() > 1 {
+        return Err(Mistake(format!("`{}` and `{}` are both given; a request has one body", given[0], given[1])));
+    }
+    let (kind, text) = if let Some(value) = arguments.get("json") {
+        ("application/json", value.to_string())
+    } else if let Some(fields) = arguments.get("form").and_then(Value::as_object) {
+        ("application/x-www-form-urlencoded", form(fields))
+    } else if let Some(text) = arguments.maybe_text("text") {
+        ("text/plain; charset=utf-8", text.to_owned())
+    } else {
+        return Ok(Bytes::new());
+    };
+    headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static(kind));
+    Ok(text.into())
+}
+
+fn form(fields: &Map<String, Value>) -> String {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in fields {
+        match value {
+            Value::String(text) => form.append_pair(name, text),
+            value => form.append_pair(name, &value.to_string()),
+        };
+    }
+    form.finish()
+}
+
+/// The structured result.
+fn told(reply: &Reply, took: Duration) -> Value {
+    let kind = reading::kind(&reply.headers);
+    let readable = reading::is_text(&kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
+    let (encoding, body) = match readable {
+        true => ("text", reading::text(&reply.headers, &reply.body).into_owned()),
+        false => ("base64", STANDARD.encode(&reply.body)),
+    };
+    let mut headers: Map<String, Value> = Map::new();
+    for (name, value) in reply.headers.iter().take(HEADERS) {
+        let value: String = String::from_utf8_lossy(value.as_bytes()).chars().take(HEADER_BYTES).collect();
+        match headers.get_mut(name.as_str()) {
+            Some(Value::String(before)) => *before = format!("{before}\n{value}"),
+            _ => {
+                headers.insert(name.as_str().to_owned(), value.into());
+            }
+        }
+    }
+    json!({
+        "status": reply.status.as_u16(), "url": reply.url.as_str(), "headers": headers, "content_type": kind, "body": body,
+        "encoding": encoding, "size": reply.body.len(), "truncated": reply.truncated,
+        "duration_ms": (took.as_secs_f64() * 1e6).round() / 1e3, "redirects": reply.hops
+    })
+}
