@@ -2,6 +2,7 @@
 //! and gives a configuration only when it saw none.
 
 mod address;
+mod builtin;
 mod policy;
 mod secret;
 mod server;
@@ -224,18 +225,6 @@ impl Check<'_> {
             self.error(&path, format!("is no log filter{shown}"), "such as info,lockgate_proxy=debug");
         }
         filter
-    }
-
-    fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
-        let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
-        if self.production && wanted == Some(true) {
-            let path = ["builtin", "example"];
-            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
-        }
-        lockgate_tools::Config {
-            system: root.builtin.system.0,
-            example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
-        }
     }
 }
 

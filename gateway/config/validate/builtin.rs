@@ -1,0 +1,19 @@
+//! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
+//! `system`.
+
+use super::Check;
+use crate::raw::Root;
+
+impl Check<'_> {
+    pub fn tools(&mut self, root: &Root) -> lockgate_tools::Config {
+        let wanted = root.builtin.example.as_ref().map(|toggle| toggle.0);
+        if self.production && wanted == Some(true) {
+            let path = ["builtin", "example"];
+            self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
+        }
+        lockgate_tools::Config {
+            system: root.builtin.system.0,
+            example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
+        }
+    }
+}
