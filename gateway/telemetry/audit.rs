@@ -1,65 +1,78 @@
-//! The audit line: one structured record for each decision, who asked for what and which rule said so. Never arguments.
+//! The audit trail: one record for each decision and one for each outcome, as JSON lines in a chain of hashes.
 //!
-//! Denials are logged at `info`, everything else at `debug`, all with the target `audit`; `info,audit=debug` shows both.
+//! The request path hands over what it knows and goes on; one thread writes. It never waits for a disk, never keeps more than
+//! its bounds, and never writes an argument, unless it was asked for redacted ones. Beside it, [`Record`] is a line in the log.
 
+mod chain;
+mod counters;
+mod event;
+mod file;
+mod line;
+mod sink;
+mod trail;
+pub mod verify;
+mod writer;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::counters::Outcome;
-use crate::trace::TraceContext;
+pub use counters::AuditCounters;
+pub use event::{Arguments, Asked, Decision, MAX_TEXT};
+pub use line::{Record, TARGET};
+pub use trail::{Redact, StartError, Ticket, Trail, Unwritable};
 
-/// The target of all audit records, for filters.
-pub const TARGET: &str = "audit";
-
-/// One decision, and how the request ended.
-#[derive(Debug)]
-pub struct Record<'a> {
-    /// The principal, such as `key:ci` or `https://issuer.example|subject`; never a credential.
-    pub who: &'a str,
-    /// JSON-RPC method.
-    pub method: &'a str,
-    /// The name or URI that the client used, if the method has one.
-    pub name: Option<&'a str>,
-    pub allowed: bool,
-    /// The rule that decided.
-    pub rule: &'a str,
-    pub outcome: Outcome,
-    pub duration: Duration,
-    /// Ties the record to a trace.
-    pub trace: Option<&'a TraceContext>,
+/// Where the trail goes and what happens when it cannot.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    pub output: Output,
+    /// Makes every hash an HMAC, so that only who has it can write a chain that holds.
+    pub key: Option<String>,
+    pub on_full: OnFull,
+    /// Records that wait for the writer; at least 16.
+    pub queue: usize,
+    /// A file beyond this many bytes is set aside.
+    pub rotate_bytes: u64,
+    /// So is one that is older than this.
+    pub rotate_age: Duration,
+    /// Files set aside that are kept; older ones are removed.
+    pub keep: usize,
+    /// How often an anchor is written, also when nothing happens.
+    pub anchor: Duration,
+    pub arguments: Arguments,
 }
 
-impl Record<'_> {
-    /// Whether [`Record::log`] would write anything, for callers to whom making a record costs something.
-    pub fn wanted(allowed: bool) -> bool {
-        if allowed {
-            tracing::enabled!(target: TARGET, tracing::Level::DEBUG)
-        } else {
-            tracing::enabled!(target: TARGET, tracing::Level::INFO)
-        }
-    }
+/// Where records are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout,
+    Stderr,
+    /// A file of mode 0600, which goes on with the chain that it finds.
+    File(PathBuf),
+}
 
-    /// Writes the record, if its level is on.
-    pub fn log(&self) {
-        macro_rules! record {
-            ($level:ident, $decision:literal) => {
-                tracing::$level!(
-                    target: TARGET,
-                    decision = $decision,
-                    who = self.who,
-                    method = self.method,
-                    name = self.name,
-                    rule = self.rule,
-                    outcome = self.outcome.as_str(),
-                    duration_us = u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
-                    trace = self.trace.map(|trace| trace.traceparent()).as_ref().map(|text| text.as_str()),
-                )
-            };
-        }
-        if self.allowed {
-            record!(debug, "allow");
-        } else {
-            record!(info, "deny");
-        }
+/// What happens to calls that cannot be recorded: the disk is full, or the writer cannot keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFull {
+    /// They are refused.
+    Deny,
+    /// They go on; how many records are missing is counted, and written into the chain as soon as possible.
+    Drop,
+}
+
+/// Never shows the key.
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config")
+            .field("output", &self.output)
+            .field("key", &self.key.as_ref().map(|_| "…"))
+            .field("on_full", &self.on_full)
+            .field("queue", &self.queue)
+            .field("rotate_bytes", &self.rotate_bytes)
+            .field("rotate_age", &self.rotate_age)
+            .field("keep", &self.keep)
+            .field("anchor", &self.anchor)
+            .field("arguments", &self.arguments)
+            .finish()
     }
 }
 

@@ -10,6 +10,8 @@ pub struct Config {
     pub otlp: Option<url::Url>,
     /// Distinct tools counted one by one; further ones are counted together as `other`.
     pub tools: usize,
+    /// The audit trail, if there is one.
+    pub audit: Option<crate::audit::Config>,
 }
 
 /// How a log line looks on stderr.

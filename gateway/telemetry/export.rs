@@ -15,6 +15,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Registry, TextEncoder};
 
+use crate::audit::AuditCounters;
 use crate::counters::{Gauge, Outcome, Rejection, ServerMetrics, ServerState};
 use crate::metrics::Numbers;
 
@@ -68,6 +69,7 @@ fn provider(
     gauges(&meter, numbers);
     calls(&meter, numbers);
     rejections(&meter, numbers);
+    audit(&meter, numbers);
     servers(&meter, numbers);
     Ok(provider)
 }
@@ -130,6 +132,19 @@ fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {
     let lost = numbers.lost_spans.clone();
     let builder = meter.u64_observable_counter("spans_lost").with_description("Spans that were made and not exported");
     let _ = builder.with_callback(move |observer| observer.observe(lost.load(Relaxed), &[])).build();
+}
+
+fn audit(meter: &Meter, numbers: &Numbers) {
+    let counter = |name: &'static str, help: &'static str, read: fn(&AuditCounters) -> u64| {
+        let audit = Arc::clone(&numbers.audit);
+        let builder = meter.u64_observable_counter(name).with_description(help);
+        let _ = builder.with_callback(move |observer| observer.observe(read(&audit), &[])).build();
+    };
+    counter("audit_records", "Records written to the audit trail", AuditCounters::written);
+    counter("audit_lost", "Records missing in the audit trail", AuditCounters::dropped);
+    let audit = Arc::clone(&numbers.audit);
+    let builder = meter.u64_observable_gauge("audit_failing").with_description("1 while the trail cannot be written");
+    let _ = builder.with_callback(move |observer| observer.observe(audit.is_failing().into(), &[])).build();
 }
 
 fn servers(meter: &Meter, numbers: &Arc<Numbers>) {

@@ -89,7 +89,7 @@ impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
 }
 
 /// Control characters, line separators, and what reverses the direction of text.
-fn is_dangerous(c: char) -> bool {
+pub(crate) fn is_dangerous(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::audit::AuditCounters;
 use crate::config::Config;
 use crate::counters::{Gauge, Rejection, ServerMetrics, ToolMetrics};
 use crate::export::Exporter;
@@ -102,6 +103,11 @@ impl Metrics {
         &self.numbers.queued
     }
 
+    /// How the audit trail does.
+    pub fn audit(&self) -> &Arc<AuditCounters> {
+        &self.numbers.audit
+    }
+
     /// Counts one request that was refused before it became a call.
     pub fn rejected(&self, why: Rejection) {
         self.numbers.rejections[why as usize].fetch_add(1, Relaxed);
@@ -128,6 +134,7 @@ pub(crate) struct Numbers {
     pub(crate) queued: Gauge,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
+    pub(crate) audit: Arc<AuditCounters>,
     /// Bound on `Servers::tools`.
     pub(crate) tools: usize,
 }

@@ -1,47 +1,365 @@
-//! Tests of `audit`.
+//! Tests of `audit`: the chain over restarts, rotation and cuts; full disks and full queues under both settings.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+use std::fs;
+use std::io::BufReader;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::verify::{Anchor, Part, Report, verify};
 use super::*;
-use crate::config::Format;
-use crate::log::tests::logged;
+use crate::counters::{Outcome, Rejection};
 
-fn record(allowed: bool) -> Record<'static> {
-    Record {
-        who: "key:ci",
+const ARGUMENTS: Option<&[u8]> = Some(br#"{"path":"/etc/passwd"}"#);
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+fn config(path: &Path) -> Config {
+    Config {
+        output: Output::File(path.to_owned()),
+        key: None,
+        on_full: OnFull::Deny,
+        queue: 64,
+        rotate_bytes: 1 << 30,
+        rotate_age: Duration::from_secs(3600),
+        keep: 3,
+        anchor: Duration::from_secs(3600),
+        arguments: Arguments::Digest,
+    }
+}
+
+fn start(config: &Config) -> Trail {
+    Trail::start(config, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap()
+}
+
+fn asked(name: &str) -> Asked {
+    Asked {
+        issuer: "key".into(),
+        subject: "ci".into(),
+        organisation: Some("org".into()),
+        agent: None,
         method: "tools/call",
-        name: Some("files__read\n"),
-        allowed,
-        rule: "tools.allow",
-        outcome: if allowed { Outcome::Ok } else { Outcome::Denied },
-        duration: Duration::from_micros(1500),
-        trace: None,
+        endpoint: String::new(),
+        server: Some("files".into()),
+        name: Some(name.into()),
+        trace: Some(7),
+    }
+}
+
+fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
+    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow("rule".into()))?;
+    ticket.finish(Outcome::Ok, Duration::from_micros(5));
+    Ok(())
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let own = path.file_name().unwrap().to_str().unwrap().to_owned();
+    let is_one = |name: &str| name.strip_prefix(&own).is_some_and(|end| end.is_empty() || end.len() == 17);
+    let mut all: Vec<_> = fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| is_one(file.file_name().unwrap().to_str().unwrap()))
+        .collect();
+    all.sort();
+    all
+}
+
+fn verified(path: &Path, key: Option<&str>, anchors: &[Anchor]) -> Report {
+    let part = |file: PathBuf| Part {
+        name: file.display().to_string(),
+        text: Box::new(BufReader::new(fs::File::open(file).unwrap())),
+    };
+    verify(files(path).into_iter().map(part).collect(), key, anchors).unwrap()
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn head(path: &Path) -> Anchor {
+    fs::read_to_string(format!("{}.head", path.display())).unwrap().parse().unwrap()
+}
+
+/// Polls, because the writer has a thread of its own.
+fn until(what: &str, check: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !check() {
+        assert!(began.elapsed() < Duration::from_secs(10), "waited too long: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn a_denial_is_logged_at_info_and_an_allowed_call_is_not() {
-    let text = logged(Format::Json, "info", || {
-        record(true).log();
-        record(false).log();
-        assert!(!Record::wanted(true) && Record::wanted(false));
-    });
-    let mut line: serde_json::Value = serde_json::from_str(text.trim_end()).unwrap();
-    line.as_object_mut().unwrap().remove("timestamp");
-    assert_eq!(
-        line,
-        serde_json::json!({
-            "level": "INFO", "target": "audit", "decision": "deny", "who": "key:ci", "method": "tools/call",
-            "name": "files__read\n", "rule": "tools.allow", "outcome": "denied", "duration_us": 1500,
-        })
-    );
+fn a_call_leaves_a_decision_and_an_outcome() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let trail = start(&config(&path));
+    call(&trail, "files__read\n\u{202e}\u{e0041}").unwrap();
+    let deny = Decision::Deny("no-secrets".into(), "not this one".into());
+    drop(trail.decide(asked("files__write"), ARGUMENTS, deny).unwrap());
+    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow("rule".into())).unwrap());
+    trail.refuse(Rejection::Unauthenticated, "a bearer key is required".into());
+    trail.close();
+    let all = lines(&path);
+    let kinds: Vec<_> = all.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["open", "decision", "outcome", "decision", "decision", "outcome", "refusal", "close"]);
+    assert_eq!(all[1]["decision"], "allow");
+    assert_eq!(all[1]["rule"], "rule");
+    assert_eq!((&all[1]["issuer"], &all[1]["who"], &all[1]["server"]), (&"key".into(), &"ci".into(), &"files".into()));
+    assert_eq!(all[1]["name"], "files__read\n\u{202e}\u{e0041}");
+    assert_eq!(all[1]["trace"], "00000000000000000000000000000007");
+    assert_eq!(all[1]["arguments"]["bytes"], 22);
+    // What `printf '{"path":"/etc/passwd"}' | sha256sum` says.
+    let digest = "8976783d93a2000a234cf7e87969f49d7e5e14cc8a99fec4d2d84fd82d393887";
+    assert_eq!(all[1]["arguments"]["digest"], digest);
+    assert_eq!(all[1]["call"], all[2]["call"]);
+    assert_eq!((&all[2]["outcome"], &all[2]["duration_us"]), (&"ok".into(), &5.into()));
+    assert_eq!((&all[3]["decision"], &all[3]["reason"]), (&"deny".into(), &"not this one".into()));
+    assert_eq!(all[5]["outcome"], "cancelled");
+    assert_eq!(all[6]["reason"], "unauthenticated");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(!text.contains("passwd") && text.is_ascii(), "{text}");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let report = verified(&path, None, &[head(&path)]);
+    assert!(report.intact && report.closed && report.anchors == 1, "{report:?}");
+    assert_eq!((report.records, report.last), (8, Some(8)));
 }
 
 #[test]
-fn an_allowed_call_is_logged_at_debug_with_its_trace() {
-    let trace = TraceContext::root(true);
-    let text = logged(Format::Text, "info,audit=debug", || Record { trace: Some(&trace), ..record(true) }.log());
-    assert!(text.contains("DEBUG audit: decision=\"allow\" who=\"key:ci\""), "{text}");
-    assert!(text.contains(&trace.to_string()) && text.contains("rule=\"tools.allow\""), "{text}");
-    assert_eq!(text.lines().count(), 1);
+fn redacted_arguments_are_written_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    let how = Config { arguments: Arguments::Redacted, ..config(&path) };
+    let trail = Trail::start(&how, Arc::default(), Box::new(|_| b"{\"path\":\"[x]\"}".to_vec())).unwrap();
+    call(&trail, "t").unwrap();
+    trail.close();
+    assert_eq!(lines(&path)[1]["arguments"]["redacted"], r#"{"path":"[x]"}"#);
+    let how = Config { arguments: Arguments::Omitted, ..config(&path) };
+    let trail = start(&how);
+    call(&trail, "t").unwrap();
+    trail.close();
+    assert!(lines(&path)[5].get("arguments").is_none());
+}
+
+#[test]
+fn the_chain_goes_on_over_restarts_torn_ends_and_rotation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 2000, key: Some(KEY.into()), ..config(&path) };
+    for round in 0..4 {
+        let trail = start(&how);
+        for _ in 0..5 {
+            call(&trail, "t").unwrap();
+            std::thread::sleep(Duration::from_millis(8)); // a batch each, so that a file is set aside in between
+        }
+        trail.close();
+        if round == 1 {
+            let mut torn = fs::read(&path).unwrap();
+            torn.extend_from_slice(b"{\"seq\":99,\"pre");
+            fs::write(&path, torn).unwrap();
+        }
+    }
+    let all = files(&path);
+    assert!((2..=4).contains(&all.len()), "{all:?}");
+    let report = verified(&path, Some(KEY), &[head(&path)]);
+    assert!(report.intact && report.closed, "{report:?}");
+    assert_eq!(report.chains, 1);
+    // Old files go, and the trail says from where on it is kept.
+    assert!(report.first > Some(1), "{report:?}");
+    let oldest = lines(&path)[0]["oldest"].as_u64();
+    assert!(oldest.is_some() && oldest <= report.first, "{oldest:?}");
+    // Without the key, or with another one, nothing holds.
+    for key in [None, Some("another")] {
+        let report = verified(&path, key, &[]);
+        assert_eq!(report.broken.unwrap().line, 1);
+    }
+}
+
+#[test]
+fn every_change_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let trail = start(&config(&path));
+    (0..4).for_each(|_| call(&trail, "t").unwrap());
+    trail.close();
+    let good = fs::read_to_string(&path).unwrap();
+    let all: Vec<&str> = good.lines().collect();
+    let anchor = head(&path);
+    assert_eq!(anchor.seq, 10);
+    let join = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let without = |at: usize| join(&[&all[..at], &all[at + 1..]].concat());
+    let mut swapped = all.clone();
+    swapped.swap(3, 4);
+    let mut twice = all.clone();
+    twice.insert(3, all[2]);
+    let cases = [
+        (good.replacen("allow", "deny ", 1), 2, "was changed"),
+        (without(4), 5, "records 5 to 5 are missing"),
+        (join(&swapped), 4, "records 4 to 4 are missing"),
+        (join(&twice), 4, "follows record 3"),
+        (good.replacen("\"open\"", "\"ope\"", 1), 1, "was changed"),
+        (format!("{}{}\n", join(&all[..3]), "x".repeat(100_000)), 4, "cut off, or too long"),
+        (good[..good.len() - 5].to_owned(), 10, "cut off"),
+        (join(&all[..7]), 0, "records 8 to 10 are missing at the end"),
+    ];
+    for (text, line, words) in cases {
+        fs::write(&path, &text).unwrap();
+        let report = verified(&path, None, std::slice::from_ref(&anchor));
+        let broken = report.broken.unwrap_or_else(|| panic!("{words}: not found"));
+        assert!(!report.intact && broken.line == line && broken.why.contains(words), "{words}: {broken:?}");
+    }
+    // What was written anew from the start holds by itself; an anchor kept elsewhere knows better.
+    fs::write(&path, &good).unwrap();
+    let other = Anchor { hash: "0".repeat(64), seq: 4 };
+    assert!(verified(&path, None, &[other]).broken.unwrap().why.contains("written anew"));
+    assert!("4:xyz".parse::<Anchor>().is_err());
+}
+
+#[test]
+fn a_cut_end_is_noticed_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let trail = start(&config(&path));
+    (0..4).for_each(|_| call(&trail, "t").unwrap());
+    trail.close();
+    let good = fs::read_to_string(&path).unwrap();
+    let cut: String = good.lines().take(6).map(|line| format!("{line}\n")).collect();
+    fs::write(&path, cut).unwrap();
+    let trail = start(&config(&path));
+    trail.close();
+    let broken = verified(&path, None, &[]).broken.unwrap();
+    assert_eq!((broken.line, broken.why.as_str()), (7, "records 7 to 10 are missing before this one"));
+    assert_eq!(lines(&path)[6]["missing_from"], 7);
+}
+
+#[test]
+fn a_chain_that_was_changed_is_not_continued_and_a_file_has_one_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let trail = start(&config(&path));
+    let second = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
+    assert!(second.to_string().contains("another process"), "{second}");
+    trail.close();
+    drop(trail);
+    let keyed = Config { key: Some(KEY.into()), ..config(&path) };
+    let refused = Trail::start(&keyed, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
+    assert!(refused.to_string().contains("another key"), "{refused}");
+    assert!(!format!("{keyed:?}").contains(KEY));
+}
+
+/// A disk of one MiB, if this user may mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder.path());
+        mount.output().is_ok_and(|done| done.status.success()).then(|| Self(folder))
+    }
+
+    /// Leaves this many bytes.
+    fn fill(&self, but: usize) -> PathBuf {
+        let filler = self.0.path().join("filler");
+        let _ = fs::write(&filler, vec![0; 4 << 20]);
+        let full = fs::metadata(&filler).unwrap().len();
+        fs::OpenOptions::new().write(true).open(&filler).unwrap().set_len(full.saturating_sub(but as u64)).unwrap();
+        filler
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+fn a_full_disk_denies_until_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let path = disk.0.path().join("audit.jsonl");
+    let counters = Arc::<AuditCounters>::default();
+    let trail = Trail::start(&config(&path), Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+    call(&trail, "before").unwrap();
+    until("it is written", || counters.written() == 3);
+    let filler = disk.fill(0);
+    until("a call is refused", || call(&trail, "during").is_err());
+    assert!(counters.is_failing());
+    assert_eq!(call(&trail, "during"), Err(Unwritable));
+    fs::remove_file(filler).unwrap();
+    until("calls are made again", || call(&trail, "after").is_ok());
+    trail.close();
+    let report = verified(&path, None, &[]);
+    assert!(report.intact && report.closed && report.lost > 0, "{report:?}");
+    assert_eq!(report.lost, counters.dropped());
+}
+
+#[test]
+fn a_full_disk_drops_and_counts_when_told_so() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let path = disk.0.path().join("audit.jsonl");
+    let counters = Arc::<AuditCounters>::default();
+    let how = Config { on_full: OnFull::Drop, ..config(&path) };
+    let trail = Trail::start(&how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+    let filler = disk.fill(0);
+    for _ in 0..20_000 {
+        call(&trail, "during").unwrap();
+        if counters.dropped() > 10 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(counters.is_failing() && counters.dropped() > 10);
+    fs::remove_file(filler).unwrap();
+    until("it can be written", || !counters.is_failing());
+    call(&trail, "after").unwrap();
+    trail.close();
+    let report = verified(&path, None, &[]);
+    assert!(report.intact && report.lost == counters.dropped(), "{report:?}");
+    assert!(lines(&path).iter().any(|line| line["kind"] == "gap" && line["lost"].as_u64() > Some(0)));
+}
+
+#[test]
+fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
+    for on_full in [OnFull::Deny, OnFull::Drop] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let counters = Arc::<AuditCounters>::default();
+        let how = Config { on_full, queue: 16, ..config(&path) };
+        let trail = Trail::start(&how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+        // Calls that run hold the place of their outcome, however fast the writer is.
+        let mut running = Vec::new();
+        let refused = loop {
+            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow("rule".into())) {
+                Ok(ticket) => running.push(ticket),
+                Err(Unwritable) => break true,
+            }
+            if counters.dropped() > 0 {
+                break false;
+            }
+        };
+        assert_eq!(refused, on_full == OnFull::Deny);
+        let made = running.len() as u64 - u64::from(!refused);
+        assert!((8..=16).contains(&made), "{made}");
+        running.into_iter().for_each(|ticket| ticket.finish(Outcome::Ok, Duration::ZERO));
+        trail.close();
+        let all = lines(&path);
+        let count = |kind: &str| all.iter().filter(|line| line["kind"] == kind).count() as u64;
+        assert_eq!((count("decision"), count("outcome"), count("gap")), (made, made, 1));
+        assert!(verified(&path, None, &[]).intact);
+    }
+}
+
+#[test]
+fn times_are_dates() {
+    let at = |seconds: u64| event::time(std::time::UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 5));
+    assert_eq!(at(0), "1970-01-01T00:00:00.005000Z");
+    assert_eq!(at(951_782_400), "2000-02-29T00:00:00.005000Z");
+    assert_eq!(at(1_785_241_845), "2026-07-28T12:30:45.005000Z");
+    assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.005000Z");
 }

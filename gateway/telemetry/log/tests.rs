@@ -93,7 +93,7 @@ fn the_level_changes_while_running_and_a_wrong_one_is_refused() {
 
 #[test]
 fn logging_is_set_up_once() {
-    let config = Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1 };
+    let config = Config { level: "off".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
     assert!(matches!(init(&Config { level: "a=b=c".into(), ..config.clone() }), Err(LogError::Level(_))));
     assert!(init(&config).is_ok());
     assert!(matches!(init(&config), Err(LogError::Twice)));

@@ -9,7 +9,7 @@ use crate::config::Format;
 use crate::counters::{Outcome, ServerState};
 
 fn metrics(tools: usize) -> Metrics {
-    Metrics::new(&Config { level: "info".into(), format: Format::Text, otlp: None, tools })
+    Metrics::new(&Config { level: "info".into(), format: Format::Text, otlp: None, tools, audit: None })
 }
 
 fn has(text: &str, line: &str) -> bool {

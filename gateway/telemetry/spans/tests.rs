@@ -35,7 +35,16 @@ async fn collector(status: u16) -> (Config, mpsc::Receiver<(String, Bytes)>) {
             tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tcp), serve));
         }
     });
-    (Config { level: "info".into(), format: Format::Text, otlp: Some(endpoint.parse().unwrap()), tools: 1 }, gets)
+    (
+        Config {
+            level: "info".into(),
+            format: Format::Text,
+            otlp: Some(endpoint.parse().unwrap()),
+            tools: 1,
+            audit: None,
+        },
+        gets,
+    )
 }
 
 fn contains(body: &[u8], part: &[u8]) -> bool {
@@ -119,6 +128,6 @@ async fn spans_beyond_the_queue_are_counted_and_never_waited_for() {
 
 #[tokio::test]
 async fn without_an_endpoint_there_is_no_tracer() {
-    let config = Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1 };
+    let config = Config { level: "info".into(), format: Format::Text, otlp: None, tools: 1, audit: None };
     assert!(Tracer::start(&config, &Metrics::new(&config)).unwrap().is_none());
 }

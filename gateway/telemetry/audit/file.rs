@@ -1,0 +1,247 @@
+//! The trail's file: finds the end of the chain that is there and goes on with it, is set aside by size and age, and keeps a
+//! bounded number of such files. `PATH.head` holds the last anchor, `PATH.lock` keeps a second writer away.
+//! It refuses to go on with a chain whose end it cannot verify.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::Config;
+use super::chain::{Seal, Tip};
+
+/// The longest line that is ever written, and the most that is read to find one.
+pub(super) const MAX_LINE: u64 = 64 * 1024;
+/// Digits of the number in the name of a file that was set aside.
+const DIGITS: usize = 16;
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
+
+/// What was found where the chain ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The last writer did not say that it ended.
+    pub(super) unclean: bool,
+    /// Bytes of a record that was not finished; they are gone.
+    pub(super) torn: u64,
+    /// Records that an anchor knows and the file does not have: somebody has cut it.
+    pub(super) missing: Option<(u64, u64)>,
+}
+
+/// See the module.
+pub(super) struct LogFile {
+    path: PathBuf,
+    file: File,
+    len: u64,
+    /// Number of the first record in it.
+    first: u64,
+    since: SystemTime,
+    rotate_bytes: u64,
+    rotate_age: Duration,
+    keep: usize,
+    /// First records of the files that were set aside, oldest first.
+    aside: Vec<u64>,
+    /// Held as long as this lives.
+    _lock: File,
+}
+
+impl LogFile {
+    pub(super) fn open(path: &Path, config: &Config, seal: &Seal) -> io::Result<(Self, Tip, Found)> {
+        let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
+        take(&lock)?;
+        let mut file = open(path, OpenOptions::new().read(true).append(true).create(true))?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        let torn = cut_torn(&mut file)?;
+        let aside = aside(path)?;
+        let last = match last_line(&mut file)? {
+            Some(line) => Some(line),
+            None => match aside.last() {
+                Some(first) => last_line(&mut open(&numbered(path, *first), OpenOptions::new().read(true))?)?,
+                None => None,
+            },
+        };
+        let mut found = Found { torn, ..Found::default() };
+        let mut tip = match &last {
+            Some(line) => read_tip(line, seal, &mut found)?,
+            None => Tip::default(),
+        };
+        if let Some(head) = read_head(path)?.filter(|head| head.seq > tip.seq) {
+            found.missing = Some((tip.seq + 1, head.seq));
+            tip = head;
+        }
+        let meta = file.metadata()?;
+        let first = first_seq(&mut file)?.unwrap_or(tip.seq + 1);
+        let file = Self {
+            path: path.to_owned(),
+            len: meta.len(),
+            first,
+            since: meta.created().or_else(|_| meta.modified()).unwrap_or_else(|_| SystemTime::now()),
+            rotate_bytes: config.rotate_bytes,
+            rotate_age: config.rotate_age,
+            keep: config.keep,
+            aside,
+            file,
+            _lock: lock,
+        };
+        Ok((file, tip, found))
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.len += written as u64;
+        Ok(written)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        let old = self.since.elapsed().is_ok_and(|age| age >= self.rotate_age);
+        self.len > 0 && (self.len >= self.rotate_bytes || old)
+    }
+
+    pub(super) fn oldest(&self) -> u64 {
+        self.aside.first().copied().unwrap_or(self.first)
+    }
+
+    /// Every step can be done again after a failure of a later one.
+    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
+    pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.aside.last() != Some(&self.first) {
+            fs::rename(&self.path, numbered(&self.path, self.first))?;
+            self.aside.push(self.first);
+        }
+        self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
+        (self.len, self.first, self.since) = (0, tip.seq + 1, SystemTime::now());
+        while self.aside.len() > self.keep {
+            match fs::remove_file(numbered(&self.path, self.aside.remove(0))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, "an old audit file cannot be removed");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
+    pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
+        let new = beside(&self.path, "head.new");
+        let mut file = open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+        writeln!(file, "{}", json!({"seq": tip.seq, "hash": tip.hash}))?;
+        file.sync_data()?;
+        fs::rename(new, beside(&self.path, "head"))
+    }
+}
+
+/// Waits a little: a process that ends, or a child that is just being started, may still hold it.
+fn take(lock: &File) -> io::Result<()> {
+    for _ in 0..LOCK_ATTEMPTS {
+        if lock.try_lock().is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(io::Error::other("another process writes to it"))
+}
+
+/// Mode 0600 whatever the process's mask is.
+#[allow(clippy::disallowed_methods, reason = "the trail's own files, named by the operator")]
+fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    how.mode(0o600).open(path)
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(end);
+    name.into()
+}
+
+fn numbered(path: &Path, first: u64) -> PathBuf {
+    beside(path, &format!("{first:0DIGITS$}"))
+}
+
+/// First records of the files that were set aside, in order.
+#[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
+fn aside(path: &Path) -> io::Result<Vec<u64>> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let own = path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(&own)).filter(|end| end.len() == DIGITS);
+        all.extend(number.and_then(|digits| digits.parse::<u64>().ok()));
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// The last bytes of a file, at most `MAX_LINE` of them.
+fn tail(file: &mut File) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(MAX_LINE)))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Removes what stands after the last line break: a record whose writer ended in the middle of it.
+fn cut_torn(file: &mut File) -> io::Result<u64> {
+    let bytes = tail(file)?;
+    let torn = bytes.len() - bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let torn = torn as u64;
+    if torn > 0 {
+        let len = file.metadata()?.len();
+        if torn == MAX_LINE {
+            return Err(io::Error::other("it ends in something that is no record"));
+        }
+        file.set_len(len - torn)?;
+    }
+    Ok(torn)
+}
+
+fn last_line(file: &mut File) -> io::Result<Option<Vec<u8>>> {
+    let bytes = tail(file)?;
+    let Some(whole) = bytes.strip_suffix(b"\n") else { return Ok(None) };
+    Ok(whole.rsplit(|b| *b == b'\n').next().map(<[u8]>::to_vec))
+}
+
+fn first_seq(file: &mut File) -> io::Result<Option<u64>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut bytes)?;
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    Ok(serde_json::from_slice::<Value>(line).ok().and_then(|record| record.get("seq")?.as_u64()))
+}
+
+fn read_tip(line: &[u8], seal: &Seal, found: &mut Found) -> io::Result<Tip> {
+    let words = "its last record does not verify: it was changed, or written with another key (`audit.key`); \
+                 run `lockgate audit verify` and move the files away";
+    let hash = seal.check(line).ok_or_else(|| io::Error::other(words))?;
+    let record: Value = serde_json::from_slice(line)?;
+    let seq = record.get("seq").and_then(Value::as_u64).ok_or_else(|| io::Error::other(words))?;
+    found.unclean = !matches!(record.get("kind").and_then(Value::as_str), Some("close" | "rotate"));
+    Ok(Tip { seq, hash: hash.to_owned() })
+}
+
+/// The last anchor, if there is one that can be read.
+fn read_head(path: &Path) -> io::Result<Option<Tip>> {
+    let file = match open(&beside(path, "head"), OpenOptions::new().read(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut text = String::new();
+    file.take(MAX_LINE).read_to_string(&mut text)?;
+    let tip =
+        |head: &Value| Some(Tip { seq: head.get("seq")?.as_u64()?, hash: head.get("hash")?.as_str()?.to_owned() });
+    Ok(serde_json::from_str::<Value>(&text).ok().as_ref().and_then(tip))
+}

@@ -1,0 +1,82 @@
+//! Where the bytes of the trail go: a stream of the process, or a file that is rotated. It retries nothing.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use super::chain::{Seal, Tip};
+use super::file::{Found, LogFile};
+use super::{Config, Output};
+
+/// See the module.
+pub(super) enum Sink {
+    Stream(File),
+    File(Box<LogFile>),
+}
+
+impl Sink {
+    /// Opens the output and finds the end of the chain that is there.
+    pub(super) fn open(config: &Config, seal: &Seal) -> Result<(Self, Tip, Found), io::Error> {
+        // A copy of the descriptor: the standard library's own would keep what it could not write.
+        let stream = |fd: &dyn AsFd| -> io::Result<File> { Ok(File::from(fd.as_fd().try_clone_to_owned()?)) };
+        match &config.output {
+            Output::Stdout => Ok((Self::Stream(stream(&io::stdout())?), Tip::default(), Found::default())),
+            Output::Stderr => Ok((Self::Stream(stream(&io::stderr())?), Tip::default(), Found::default())),
+            Output::File(path) => {
+                let (file, tip, found) = LogFile::open(path, config, seal)?;
+                Ok((Self::File(Box::new(file)), tip, found))
+            }
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Stream(_) => "stream",
+            Self::File(_) => "file",
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(stream) => stream.write(bytes),
+            Self::File(file) => file.write(bytes),
+        }
+    }
+
+    /// Brings what was written to the disk itself.
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stream(_) => Ok(()),
+            Self::File(file) => file.sync(),
+        }
+    }
+
+    /// Whether the file is to be set aside now.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_due())
+    }
+
+    /// Sets the file aside and begins another one, whose first record comes after `tip`.
+    pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
+        match self {
+            Self::Stream(_) => Ok(()),
+            Self::File(file) => file.rotate(tip),
+        }
+    }
+
+    /// First record that is kept, in whatever file.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        match self {
+            Self::Stream(_) => None,
+            Self::File(file) => Some(file.oldest()),
+        }
+    }
+
+    /// Remembers the tip outside of the trail, so that a cut is noticed.
+    pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
+        match self {
+            Self::Stream(_) => Ok(()),
+            Self::File(file) => file.note_head(tip),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The thread that writes the trail: batches, anchors, rotation, and trying again for as long as nothing can be written. What it
+//! holds is bounded by the queue and by one batch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::chain::{Seal, Tip};
+use super::event::{self, Event, Style};
+use super::file::Found;
+use super::sink::Sink;
+use super::trail::{Redact, Shared};
+use super::{Arguments, Config};
+
+/// A batch is written when it has this many bytes.
+const BATCH: usize = 256 * 1024;
+/// While records keep coming the queue is looked at this often, so that nobody who adds to it has to wake the writer.
+const LOOK: Duration = Duration::from_millis(2);
+/// Looks without a record before the writer sleeps until it is woken.
+const LOOKS: u32 = 100;
+/// Longest sleep; also how often written records are brought to the disk itself.
+const SLEEP: Duration = Duration::from_secs(1);
+/// Pause between two attempts to write.
+const RETRY: Duration = Duration::from_millis(200);
+/// Attempts made once the gateway ends.
+const LAST_ATTEMPTS: u32 = 5;
+
+/// See the module.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    receiver: Receiver<Event>,
+    sink: Sink,
+    seal: Seal,
+    tip: Tip,
+    redact: Redact,
+    arguments: Arguments,
+    anchor_every: Duration,
+    /// Lines that are not written yet, the first `written` bytes of which are.
+    pending: Vec<u8>,
+    written: usize,
+    records: u64,
+    anchored: Instant,
+    synced: Instant,
+    dirty: bool,
+    closing: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        config: &Config,
+        shared: Arc<Shared>,
+        receiver: Receiver<Event>,
+        sink: Sink,
+        (seal, tip): (Seal, Tip),
+        redact: Redact,
+    ) -> Self {
+        Self {
+            shared,
+            receiver,
+            sink,
+            seal,
+            tip,
+            redact,
+            arguments: config.arguments,
+            anchor_every: config.anchor,
+            pending: Vec::with_capacity(BATCH),
+            written: 0,
+            records: 0,
+            anchored: Instant::now(),
+            synced: Instant::now(),
+            dirty: false,
+            closing: false,
+        }
+    }
+
+    /// Writes until the gateway ends or is gone.
+    pub(super) fn run(mut self, found: &Found) {
+        if let Some((from, to)) = found.missing {
+            tracing::error!(from, to, "records of the audit trail are missing: somebody has cut it");
+        }
+        self.open("start", found);
+        let mut idle = 0;
+        while !self.closing {
+            let first = self.next(idle);
+            idle = if first.is_some() { 0 } else { idle.saturating_add(1) };
+            for event in first.into_iter() {
+                self.add(event);
+            }
+            while self.pending.len() < BATCH
+                && !self.closing
+                && let Ok(event) = self.receiver.try_recv()
+            {
+                self.add(event);
+            }
+            self.note_gap();
+            if self.anchored.elapsed() >= self.anchor_every {
+                self.anchor();
+            }
+            self.flush();
+            self.sync(SLEEP);
+            if self.sink.is_due() {
+                self.rotate();
+            }
+        }
+        self.note_gap();
+        self.record("close", |_| {});
+        if self.flush() {
+            self.sync(Duration::ZERO);
+            self.head();
+        }
+    }
+
+    fn next(&mut self, idle: u32) -> Option<Event> {
+        if idle < LOOKS {
+            match self.receiver.try_recv() {
+                Ok(event) => return Some(event),
+                Err(TryRecvError::Empty) => std::thread::sleep(LOOK),
+                Err(TryRecvError::Disconnected) => self.closing = true,
+            }
+            return None;
+        }
+        match self.receiver.recv_timeout(SLEEP) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                self.closing = true;
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, event: Event) {
+        if matches!(event, Event::Close) {
+            self.closing = true;
+            return;
+        }
+        self.shared.used.fetch_sub(1, Relaxed);
+        let Self { seal, tip, pending, redact, arguments, .. } = self;
+        let style = Style { arguments: *arguments, digest: &|bytes| seal.digest(bytes), redact: &**redact };
+        seal.append(pending, tip, |out| event.write(out, &style));
+        self.records += 1;
+    }
+
+    fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
+        self.seal.append(&mut self.pending, &mut self.tip, |out| {
+            event::head(out, kind, SystemTime::now());
+            more(out);
+        });
+        self.records += 1;
+    }
+
+    /// The first record of a file, or of a process.
+    fn open(&mut self, why: &str, found: &Found) {
+        let (output, keyed, oldest) = (self.sink.name(), self.seal.is_keyed(), self.sink.oldest());
+        self.record("open", |out| {
+            event::text(out, "why", why);
+            event::text(out, "output", output);
+            event::text(out, "version", env!("CARGO_PKG_VERSION"));
+            out.extend_from_slice(if keyed { b",\"keyed\":true" } else { b",\"keyed\":false" });
+            if let Some(oldest) = oldest {
+                event::number(out, "oldest", oldest);
+            }
+            if found.unclean {
+                out.extend_from_slice(b",\"unclean\":true");
+            }
+            if found.torn > 0 {
+                event::number(out, "torn_bytes", found.torn);
+            }
+            if let Some((from, to)) = found.missing {
+                event::number(out, "missing_from", from);
+                event::number(out, "missing_to", to);
+            }
+        });
+        self.flush();
+        self.head();
+    }
+
+    /// How many records are missing here.
+    fn note_gap(&mut self) {
+        let lost = self.shared.gap.swap(0, Relaxed);
+        if lost > 0 {
+            self.record("gap", |out| event::number(out, "lost", lost));
+        }
+    }
+
+    /// A mark that says how far the trail went, in the trail, beside it and in the log.
+    fn anchor(&mut self) {
+        self.record("anchor", |_| {});
+        self.anchored = Instant::now();
+        if self.flush() {
+            self.head();
+            tracing::info!(target: "audit", seq = self.tip.seq, hash = self.tip.hash, "audit anchor");
+        }
+    }
+
+    fn head(&self) {
+        if let Err(error) = self.sink.note_head(&self.tip) {
+            tracing::warn!(%error, "the anchor beside the audit file cannot be written");
+        }
+    }
+
+    /// Writes what is pending; tries until it works. Gives up only when the gateway ends.
+    fn flush(&mut self) -> bool {
+        let mut attempts = 0;
+        while self.written < self.pending.len() {
+            let rest = self.pending.get(self.written..).unwrap_or_default();
+            match self.sink.write(rest) {
+                Ok(written) if written > 0 => self.written += written,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                result => {
+                    if attempts == 0 {
+                        let error = result.err().map_or_else(|| "nothing was written".to_owned(), |e| e.to_string());
+                        tracing::error!(error, "the audit trail cannot be written; trying again");
+                    }
+                    attempts += 1;
+                    self.shared.counters.set_failing(true);
+                    let last = self.closing && attempts > LAST_ATTEMPTS;
+                    if last || self.shared.hurry.load(Relaxed) {
+                        return false;
+                    }
+                    std::thread::sleep(RETRY);
+                }
+            }
+        }
+        if attempts > 0 {
+            tracing::warn!("the audit trail can be written again");
+        }
+        self.shared.counters.set_failing(false);
+        self.shared.counters.wrote(std::mem::take(&mut self.records));
+        self.dirty |= !self.pending.is_empty();
+        self.pending.clear();
+        self.written = 0;
+        true
+    }
+
+    fn sync(&mut self, every: Duration) {
+        if self.dirty && self.synced.elapsed() >= every {
+            if let Err(error) = self.sink.sync() {
+                tracing::error!(%error, "the audit trail may not be on the disk");
+            }
+            (self.dirty, self.synced) = (false, Instant::now());
+        }
+    }
+
+    /// Ends the file with a record that says so, and begins the next one.
+    fn rotate(&mut self) {
+        self.record("rotate", |_| {});
+        if !self.flush() {
+            return;
+        }
+        self.head();
+        while let Err(error) = self.sink.rotate(&self.tip) {
+            tracing::error!(%error, "the audit file cannot be set aside; trying again");
+            self.shared.counters.set_failing(true);
+            if self.closing || self.shared.hurry.load(Relaxed) {
+                return;
+            }
+            std::thread::sleep(RETRY);
+        }
+        self.shared.counters.set_failing(false);
+        self.open("rotated", &Found::default());
+    }
+}
