@@ -13,10 +13,15 @@ use crate::source::reason;
 const VALUE_BYTES: usize = 64 * 1024;
 
 /// Keys whose whole value may be `file:PATH`.
-const FILE_KEYS: &[&[&str]] = &[&["auth", "key"], &["secret"], &["servers", "*", "headers", "*"]];
+const FILE_KEYS: &[&[&str]] = &[&["audit", "key"], &["auth", "key"], &["secret"], &["servers", "*", "headers", "*"]];
 /// Keys whose value is a path: relative ones are relative to `base`.
-const PATH_KEYS: &[&[&str]] =
-    &[&["servers", "*", "cwd"], &["http", "tls", "cert"], &["http", "tls", "key"], &["egress", "ca_file"]];
+const PATH_KEYS: &[&[&str]] = &[
+    &["audit", "file"],
+    &["servers", "*", "cwd"],
+    &["http", "tls", "cert"],
+    &["http", "tls", "key"],
+    &["egress", "ca_file"],
+];
 
 pub struct Expand<'a> {
     pub env: &'a BTreeMap<String, String>,

@@ -1,6 +1,7 @@
 //! Configuration as people write it: one file per section, every key optional with its default and range in its type.
 //! The doc comments are what editors show. Nothing here has Debug: values may be secrets.
 
+pub mod audit;
 mod auth;
 mod builtin;
 mod egress;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use audit::Audit;
 pub use auth::Auth;
 pub use builtin::Builtin;
 pub use egress::Egress;
@@ -72,6 +74,8 @@ pub struct Root {
     pub log: Log,
     /// Traces and metrics.
     pub telemetry: Telemetry,
+    /// The trail of decisions and outcomes.
+    pub audit: Audit,
     /// Health, readiness and metrics.
     pub admin: Admin,
 }

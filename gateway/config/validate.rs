@@ -2,6 +2,7 @@
 //! and gives a configuration only when it saw none.
 
 mod address;
+mod audit;
 mod builtin;
 mod policy;
 mod secret;
@@ -42,7 +43,8 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
     let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), key.is_some());
     let policy = check.policy(&root.policy);
     let egress = check.egress(&root.egress);
-    let telemetry = check.telemetry(&root.log, &root.telemetry);
+    let audit = check.audit(&root.audit);
+    let telemetry = check.telemetry(&root.log, &root.telemetry, audit);
     let tools = check.tools(&root);
     let depth = root.limits.depth.size();
     let servers = check.servers(root.servers, depth, &tools);
@@ -181,7 +183,12 @@ impl Check<'_> {
         }
     }
 
-    fn telemetry(&mut self, log: &raw::Log, telemetry: &raw::Telemetry) -> lockgate_telemetry::Config {
+    fn telemetry(
+        &mut self,
+        log: &raw::Log,
+        telemetry: &raw::Telemetry,
+        audit: Option<lockgate_telemetry::audit::Config>,
+    ) -> lockgate_telemetry::Config {
         let format = match (log.format, self.production) {
             (Some(raw::Format::Json), _) | (None, true) => LogFormat::Json,
             (Some(raw::Format::Text), _) | (None, false) => LogFormat::Text,
@@ -201,6 +208,7 @@ impl Check<'_> {
             format,
             otlp,
             tools: telemetry.tools.size(),
+            audit,
         }
     }
 

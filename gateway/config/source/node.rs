@@ -12,6 +12,7 @@ const SHOWN: usize = 60;
 
 /// Keys whose values are never quoted in a message, `*` standing for any name.
 const SENSITIVE: &[&[&str]] = &[
+    &["audit", "key"],
     &["auth", "key"],
     &["secret"],
     &["servers", "*", "command"],

@@ -32,8 +32,13 @@ impl Check<'_> {
     }
 
     pub fn secret(&mut self, secret: Option<&Text>) -> Option<String> {
+        self.long_secret(&["secret"], secret)
+    }
+
+    /// One from which keys are made.
+    pub fn long_secret(&mut self, path: &[&str], secret: Option<&Text>) -> Option<String> {
         let Text(secret) = secret?;
-        self.random(&["secret"], secret, SECRET_CHARS);
+        self.random(path, secret, SECRET_CHARS);
         Some(secret.clone())
     }
 

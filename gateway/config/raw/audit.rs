@@ -1,0 +1,59 @@
+//! `audit`: the trail of decisions and outcomes. Holds a secret and so has no Debug.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::{Seconds, Size, Text, Whole};
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Audit {
+    /// `off`, `stdout` (JSON lines; under `lockgate stdio`, stderr) or `file`. Default `file` with `audit.file`, else `off`, in production `stdout`.
+    pub output: Option<Output>,
+    /// The file, of mode 0600; relative to this file. Files that were set aside are beside it.
+    pub file: Option<Text>,
+    /// At least 32 characters. With it every hash is an HMAC, so that who can write the file still cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
+    pub key: Option<Text>,
+    /// When a record cannot be written (disk full, writer too slow): `deny` refuses the call, `drop` makes it and counts what is missing.
+    pub on_full: OnFull,
+    /// Records that wait for the writer, 64–1000000; a running call holds the place of its outcome.
+    pub queue: Whole<64, 1_000_000, 8192>,
+    /// Size at which the file is set aside, 64KiB–16GiB.
+    pub rotate_size: Size<0x1_0000, 0x4_0000_0000, 0x400_0000>,
+    /// Age at which the file is set aside, 60–2678400 s.
+    pub rotate_age: Seconds<60, 2_678_400, 86_400>,
+    /// Files set aside that are kept, 1–10000.
+    pub keep: Whole<1, 10_000, 30>,
+    /// How often an anchor is written, 10–86400 s.
+    pub anchor: Seconds<10, 86_400, 300>,
+    /// What is kept of arguments: `digest`, `redacted` (and the digest) or `omitted`.
+    pub arguments: Arguments,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Output {
+    Off,
+    Stdout,
+    File,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum OnFull {
+    #[default]
+    Deny,
+    Drop,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Arguments {
+    #[default]
+    Digest,
+    Redacted,
+    Omitted,
+}
