@@ -22,7 +22,8 @@ STOP_LIMIT = 15
 def config_text(servers: dict[str, Server], listen: str) -> str:
     """The configuration as YAML; scalars and lists in it are JSON, which YAML contains."""
     # Only the servers under test, and patience: on a busy machine Python servers need longer than the default.
-    lines = [f"listen: {listen}", "builtin: { system: false }", "limits: { discovery_deadline: 30 }", "servers:"]
+    lines = [f"listen: {listen}", "builtin: { system: false }", "limits: { discovery_deadline: 30 }",
+             "http: { sse: true }", "servers:"]
     for server in servers.values():
         lines.append(f"  {server.slug}:")
         if server.url:
@@ -66,8 +67,9 @@ class Gateway:
         except (urllib.error.URLError, OSError):
             return False
 
-    def url(self, slug: str | None) -> str:
-        return f"http://{self.listen}/servers/{slug}/mcp" if slug else f"http://{self.listen}/mcp"
+    def url(self, slug: str | None, transport: str) -> str:
+        last = "sse" if transport == "sse" else "mcp"
+        return f"http://{self.listen}/servers/{slug}/{last}" if slug else f"http://{self.listen}/{last}"
 
     def stdio_command(self) -> tuple[str, ...]:
         return (str(self.binary), "stdio", "--config", str(self.config))

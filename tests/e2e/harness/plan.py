@@ -52,7 +52,7 @@ def sessions(cases: list[Case], servers: dict[str, Server], wanted) -> list[Sess
 
 
 def clients_for(where: str) -> list[ClientKind]:
-    return [*CLIENTS.values(), *(SSE_CLIENTS.values() if where == "direct" else ())]
+    return [*CLIENTS.values(), *(SSE_CLIENTS.values() if where != "stdio" else ())]
 
 
 def place_part(found, case, where, client, slug, servers, wanted) -> None:
@@ -75,9 +75,10 @@ def place_part(found, case, where, client, slug, servers, wanted) -> None:
 
 
 def meant_server(where: str, client: ClientKind, slug: str) -> str:
-    """SSE clients meet the SSE twin of the HTTP server; nothing else of theirs is played."""
+    """SSE clients meet the SSE twin of the HTTP server; behind the gateway that server itself, and all together."""
     if client.transport == "sse":
-        return {"everything-http": "everything-sse"}.get(slug, "no SSE server")
+        twin = "everything-sse" if where == "direct" else "everything-http"
+        return {"everything-http": twin, "": "no SSE server" if where == "direct" else ""}.get(slug, "no SSE server")
     return slug
 
 
