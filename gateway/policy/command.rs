@@ -84,8 +84,16 @@ impl Command {
     /// # Errors
     /// Why it is refused, and what to send instead.
     pub fn check(&self, text: &str) -> Result<Invocation, Refusal> {
+        self.judge(self.words(text)?, None)
+    }
+
+    /// The words of a command line, without judging them.
+    ///
+    /// # Errors
+    /// A shell would do something with the line, or it is too long.
+    pub fn words(&self, text: &str) -> Result<Vec<String>, Refusal> {
         self.size(text.len())?;
-        self.judge(tokens::split(text)?, None)
+        tokens::split(text)
     }
 
     /// Judges an argument vector, the program first. `folder` is the absolute path that relative paths start at, if that

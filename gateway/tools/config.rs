@@ -8,6 +8,8 @@ pub struct Config {
     pub system: bool,
     /// `example`: a few harmless tools, a prompt and a resource to try a client with.
     pub example: bool,
+    /// `shell`: allowed programs, confined.
+    pub shell: Option<crate::shell::Config>,
     /// `web`: requests to other hosts.
     pub web: Option<crate::web::Config>,
 }
@@ -19,6 +21,7 @@ impl Config {
         match category {
             "system" => self.system,
             "example" => self.example,
+            "shell" => self.shell.is_some(),
             "web" => self.web.is_some(),
             _ => false,
         }

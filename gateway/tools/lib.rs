@@ -9,6 +9,8 @@ mod material;
 mod registry;
 mod schema;
 mod server;
+#[cfg_attr(not(target_os = "linux"), path = "shell/elsewhere.rs")]
+mod shell;
 mod strict;
 mod system;
 mod tally;
@@ -16,6 +18,7 @@ mod tool;
 mod web;
 
 pub use config::Config;
+pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
 pub use web::{Config as Web, Proxy};
 
 use std::collections::BTreeMap;
@@ -78,15 +81,16 @@ impl Builtin {
         changes.part("system", old.system.then_some(&()), config.system.then_some(&()), |()| {
             Ok(system::made(&self.about, &self.registry, &self.tally))
         })?;
+        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
+        changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::made)?;
         Ok(Prepared { config: config.clone(), changes })
     }
 
     /// Starts the servers that are new and ends those that are gone.
     pub fn adopt(&self, Prepared { config, changes }: Prepared) {
         let mut running = self.running.lock();
-        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
         for (category, made) in changes.0 {
-            let tools = made.as_ref().map(|(_, tools, _)| tools.clone()).unwrap_or_default();
+            let tools = made.as_ref().map(|parts| parts.tools.clone()).unwrap_or_default();
             self.registry.install(category, &tools);
             match made {
                 None => running.servers.remove(category),
@@ -117,7 +121,13 @@ pub struct Prepared {
 #[derive(Default)]
 struct Changes(Vec<(&'static str, Option<Parts>)>);
 
-type Parts = (String, Vec<Arc<registry::Entry>>, Option<Arc<dyn material::Material>>);
+struct Parts {
+    instructions: String,
+    tools: Vec<Arc<registry::Entry>>,
+    material: Option<Arc<dyn material::Material>>,
+    /// Why the server offers nothing, if it failed.
+    trouble: Option<String>,
+}
 
 impl Changes {
     /// Makes a category's server when its configuration is another one. Nothing is seen of it before all are made.
@@ -136,10 +146,33 @@ impl Changes {
             Some(config) => {
                 let Made { instructions, tools, material } =
                     make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
-                Some((instructions, Registry::prepare(category, tools)?, material))
+                let tools = Registry::prepare(category, tools)?;
+                Some(Parts { instructions, tools, material, trouble: None })
             }
         };
         self.0.push((category, made));
+        Ok(())
+    }
+
+    /// The same for a server that depends on the machine: when it cannot be made it is there, but failed.
+    fn part_that_may_fail<C: PartialEq>(
+        &mut self,
+        category: &'static str,
+        old: Option<&C>,
+        new: Option<&C>,
+        make: impl FnOnce(&C) -> Result<Made, String>,
+    ) -> Result<(), String> {
+        let mut trouble = None;
+        self.part(category, old, new, |config| {
+            Ok(make(config).unwrap_or_else(|words| {
+                tracing::error!(server = category, "{words}");
+                trouble = Some(words);
+                Made { instructions: String::new(), tools: Vec::new(), material: None }
+            }))
+        })?;
+        if let (Some(words), Some((_, Some(parts)))) = (trouble, self.0.last_mut()) {
+            parts.trouble = Some(words);
+        }
         Ok(())
     }
 }

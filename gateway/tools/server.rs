@@ -15,8 +15,8 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write;
 use lockgate_upstream::{
-    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item, ListKind, Peer, State,
-    Status, Upstream,
+    Answer, AnswerKind, BoxFuture, Call, Catalog, Event, Events, Failure, FailureKind, Item, ListKind, Peer, Stage,
+    State, Status, Trouble, Upstream,
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use crate::material::{Material, Target, Teller, Wanted};
 use crate::registry::{Ended, Entry, Registry};
 use crate::tool::{Arguments, Client, MAX_TIMEOUT, Mistake, Output, TIMEOUT, Tool};
-use crate::{schema, strict};
+use crate::{Parts, schema, strict};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
@@ -58,7 +58,7 @@ impl Server {
     pub(crate) fn start(
         slug: &'static str,
         version: &str,
-        (instructions, tools, material): (String, Vec<Arc<Entry>>, Option<Arc<dyn Material>>),
+        Parts { instructions, tools, material, trouble }: Parts,
         registry: Arc<Registry>,
         events: Events,
     ) -> Arc<Self> {
@@ -69,8 +69,9 @@ impl Server {
             name: slug.to_owned(),
             version: version.to_owned(),
         };
-        let status =
-            Status { state: State::Connected, since: SystemTime::now(), peer: Some(peer), trouble: None, restarts: 0 };
+        let state = if trouble.is_some() { State::Failed } else { State::Connected };
+        let trouble = trouble.map(|words| Trouble { stage: Stage::Start, words, stderr: Vec::new() });
+        let status = Status { state, since: SystemTime::now(), peer: Some(peer), trouble, restarts: 0 };
         let by_name = tools.iter().map(|entry| (Box::from(entry.own()), Arc::clone(entry))).collect();
         let server = Arc::new(Self {
             slug,

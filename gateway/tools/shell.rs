@@ -1,0 +1,77 @@
+//! The `shell` server: runs one allowed program at a time with an argument vector, never a shell, in folders that it holds
+//! by descriptor. What a program may do is bounded by the kernel (Landlock, a system call filter, limits), whatever the
+//! rule over its arguments let through. Linux only.
+
+mod collect;
+mod config;
+mod confine;
+mod execute;
+mod filter;
+mod folder;
+mod git;
+mod group;
+mod plan;
+mod program;
+mod run;
+
+pub use config::{Config, Landlock, Limits, Root};
+pub use confine::confined;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lockgate_policy::command::Command;
+use tokio::sync::Semaphore;
+
+use crate::server::Made;
+use folder::Folders;
+use program::Program;
+
+/// What every call shares.
+struct Shell {
+    rule: Command,
+    programs: BTreeMap<String, Program>,
+    folders: Folders,
+    /// Whether calls are confined by Landlock.
+    landlock: bool,
+    places: Arc<Semaphore>,
+    config: Config,
+}
+
+/// Makes the server, or says why it cannot be trusted to run.
+pub(crate) fn made(config: &Config) -> Result<Made, String> {
+    let landlock = confine::wanted(config.landlock, confine::found())?;
+    let folders = Folders::open(&config.roots)?;
+    let mut spec = config.rule.clone();
+    spec.roots = folders.paths();
+    let rule = Command::compile(&spec)?;
+    let programs: BTreeMap<String, Program> = rule
+        .programs()
+        .filter_map(|name| Some((name.to_owned(), Program::find(name, &config.search, &spec.allow_code_execution)?)))
+        .collect();
+    if programs.is_empty() {
+        return Err("none of the programs is installed in the folders of `search`".into());
+    }
+    if !landlock {
+        tracing::warn!(
+            "builtin.shell: programs run without Landlock; a link that is swapped at the right moment leads out of the roots"
+        );
+    }
+    let missing: Vec<&str> = rule.programs().filter(|name| !programs.contains_key(*name)).collect();
+    if !missing.is_empty() {
+        tracing::info!(programs = missing.join(", "), "builtin.shell: not installed");
+    }
+    let places = Arc::new(Semaphore::new(config.limits.concurrent));
+    let shell = Arc::new(Shell { rule, programs, folders, landlock, places, config: config.clone() });
+    Ok(Made {
+        instructions:
+            "Runs allowed programs, such as grep, find and git, in the folders it was given. There is no shell: \
+                       no pipes, no redirection, no wildcards, one program a call."
+                .into(),
+        tools: vec![Box::new(execute::Execute::new(shell))],
+        material: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

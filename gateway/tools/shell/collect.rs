@@ -1,0 +1,68 @@
+//! Output of a program: the first bytes are kept, the rest is counted and thrown away, so that the program never waits.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::JoinHandle;
+
+/// Bytes read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// What was kept, and how much there was.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) kept: Vec<u8>,
+    pub(super) total: u64,
+}
+
+impl Output {
+    /// As text, and whether it was not all UTF-8.
+    pub(super) fn text(&self) -> (String, bool) {
+        let text = String::from_utf8_lossy(&self.kept);
+        // A character that the cap has cut is no sign of binary data.
+        let cut = self.truncated() && text.trim_end_matches('\u{fffd}').len() + 3 >= text.len();
+        let clean = if cut { text.trim_end_matches('\u{fffd}') } else { &*text };
+        let lossy = matches!(text, std::borrow::Cow::Owned(_)) && clean.contains('\u{fffd}');
+        (clean.to_owned(), lossy)
+    }
+
+    pub(super) fn truncated(&self) -> bool {
+        self.total > self.kept.len() as u64
+    }
+}
+
+/// Reads a stream to its end in the background.
+pub(super) struct Reader {
+    pub(super) output: Arc<Mutex<Output>>,
+    task: JoinHandle<()>,
+}
+
+impl Reader {
+    pub(super) fn start(stream: Option<impl AsyncRead + Unpin + Send + 'static>, cap: usize) -> Self {
+        let output: Arc<Mutex<Output>> = Arc::default();
+        let into = Arc::clone(&output);
+        let task = tokio::spawn(async move {
+            let Some(mut stream) = stream else { return };
+            let mut chunk = vec![0; CHUNK];
+            while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+                let mut output = into.lock();
+                let room = cap.saturating_sub(output.kept.len()).min(read);
+                output.kept.extend_from_slice(&chunk[..room]);
+                output.total += read as u64;
+            }
+        });
+        Self { output, task }
+    }
+
+    /// Waits for the end of the stream.
+    pub(super) async fn end(&mut self) {
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

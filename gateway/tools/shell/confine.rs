@@ -1,0 +1,143 @@
+//! Between the gateway and a program stands the gateway's own program once more: started in the place of the program, it
+//! takes from itself what the program must not have, and then becomes it. It is no command for people.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope,
+};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
+
+use super::config::Landlock;
+use super::filter;
+use super::folder::identity;
+use super::plan::Plan;
+
+/// The first argument that asks for this mode.
+pub(super) const MODE: &str = "confine-exec";
+/// How it ends when it cannot become the program, and how its last words begin.
+pub(super) const FAILED: u8 = 125;
+pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
+
+/// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones nothing runs.
+const NEWEST: ABI = ABI::V6;
+const NEEDED: ABI = ABI::V1;
+
+/// Confines this process and becomes the program, if the command line asks for it; call it before anything else. Returns
+/// only when it was not asked, or failed.
+#[must_use]
+pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    if arguments.nth(1)? != MODE {
+        return None;
+    }
+    let Err(words) = become_program(arguments);
+    let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
+    Some(ExitCode::from(FAILED))
+}
+
+/// Whether the kernel has Landlock.
+pub(super) fn found() -> bool {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules.handle_access(AccessFs::from_all(NEEDED)).and_then(Ruleset::create).is_ok()
+}
+
+/// Whether to confine by Landlock; an error when it is required and not there.
+pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
+    match (setting, found) {
+        (Landlock::Off, _) | (Landlock::BestEffort, false) => Ok(false),
+        (_, true) => Ok(true),
+        (Landlock::Required, false) => Err("this kernel has no Landlock, which holds programs inside the roots; use one \
+             from 5.13 on with `landlock` in its list of security modules, or set `landlock: best-effort` and confine the \
+             gateway otherwise"
+            .into()),
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "becomes the program that the gateway has chosen, after confining itself")]
+fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, String> {
+    let plan = arguments.next().and_then(|plan| plan.into_string().ok()).ok_or("there is no plan")?;
+    let plan: Plan = serde_json::from_str(&plan).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    limit(&plan)?;
+    // Nothing goes on when the gateway is gone.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+    if plan.landlock {
+        landlock(&plan).map_err(|words| format!("Landlock: {words}"))?;
+    }
+    filter::apply(plan.children)?;
+    let error = Command::new(&plan.program).arg0(&plan.name).args(arguments).exec();
+    Err(format!("{}: {error}", plan.program.display()))
+}
+
+fn limit(plan: &Plan) -> Result<(), String> {
+    let mut limits = vec![
+        (Resource::Core, 0),
+        (Resource::Cpu, plan.cpu_seconds),
+        (Resource::Data, plan.memory_bytes),
+        (Resource::Fsize, plan.file_bytes),
+        (Resource::Nofile, plan.open_files),
+    ];
+    if plan.children {
+        limits.push((Resource::Nproc, plan.processes));
+    }
+    for (resource, most) in limits {
+        // What already holds this process holds the program too.
+        let hard = rustix::process::getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
+        let limit = Rlimit { current: Some(hard), maximum: Some(hard) };
+        setrlimit(resource, limit).map_err(|error| format!("the limit {resource:?} cannot be set: {error}"))?;
+    }
+    Ok(())
+}
+
+fn landlock(plan: &Plan) -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(NEEDED))
+        .map_err(|error| words(&error))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))
+        .and_then(|rules| rules.handle_access(AccessNet::from_all(NEWEST)))
+        .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
+        .and_then(|rules| rules.create())
+        .map_err(|error| words(&error))?;
+    let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
+    for root in &plan.roots {
+        let shown = root.path.display();
+        let folder = rustix::fs::open(
+            &root.path,
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .map_err(|error| format!("{shown}: {error}"))?;
+        if identity(&folder).map_err(|error| words(&error))? != (root.device, root.inode) {
+            return Err(format!("{shown} is another folder than at the start"));
+        }
+        let mut access = if root.write { read | AccessFs::from_write(NEWEST) } else { read };
+        if plan.children {
+            access |= AccessFs::Execute;
+        }
+        rules = rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| words(&error))?;
+    }
+    for path in &plan.read {
+        // Programs open the empty device to write as well.
+        let more = if path.as_os_str() == "/dev/null" { AccessFs::WriteFile.into() } else { BitFlags::empty() };
+        rules = allow(rules, path, read | more)?;
+    }
+    for path in &plan.execute {
+        rules = allow(rules, path, read | AccessFs::Execute)?;
+    }
+    rules.restrict_self().map(drop).map_err(|error| words(&error))
+}
+
+/// Allows access to a path, if it is there.
+fn allow(rules: RulesetCreated, path: &std::path::Path, access: BitFlags<AccessFs>) -> Result<RulesetCreated, String> {
+    let Ok(open) = PathFd::new(path) else { return Ok(rules) };
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+    rules.add_rule(PathBeneath::new(open, access)).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,192 @@
+//! `shell/execute`: judges a command, holds its paths against the roots, runs it, and tells how it ended. It expands
+//! nothing and never hands the text to a shell.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_policy::command::Invocation;
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, interval_at, timeout};
+
+use super::Shell;
+use super::folder::Folder;
+use super::program::Program;
+use super::run::{self, Ran};
+use crate::tool::{Arguments, Card, Client, Effect, MAX_TIMEOUT, Mistake, Output, Tool};
+
+/// How long a call waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
+/// Between two words of progress.
+const PROGRESS: Duration = Duration::from_secs(1);
+/// A run ends itself this long before the call would be ended from outside.
+const MARGIN: Duration = Duration::from_secs(1);
+/// Longest working folder, in characters.
+const MAX_PATH: usize = 4096;
+
+pub(super) struct Execute(Arc<Shell>);
+
+impl Execute {
+    pub(super) fn new(shell: Arc<Shell>) -> Self {
+        Self(shell)
+    }
+}
+
+impl Tool for Execute {
+    fn card(&self) -> Card {
+        let shell = &*self.0;
+        let limits = &shell.config.limits;
+        let programs = shell.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let roots = shell.folders.paths().join(", ");
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let description = format!(
+            "Runs one program and gives its output and exit code. Programs: {programs}. Folders: {roots}. There is no \
+             shell: no pipes, redirection, variables, wildcards or chaining; quote arguments with '…'. Only options that \
+             look and print are allowed, written in full; a refusal says which one was wrong. An exit code other than 0 is \
+             a result, not an error of this tool."
+        );
+        // The built-in models allow no option that changes anything.
+        let reads = shell.config.rule.models.is_empty() && !shell.programs.values().any(Program::runs_code);
+        let effect = if reads { Effect::Reads } else { Effect::Writes { destructive: true, idempotent: false } };
+        Card::new("shell/execute", "Run a program", description)
+            .input(
+                json!({
+                    "command": {"type": "string", "minLength": 1, "maxLength": shell.config.rule.max_bytes,
+                        "description": "The command line, such as: grep -rn 'fn main' src. Either this or argv"},
+                    "argv": {"type": "array", "minItems": 1, "maxItems": shell.config.rule.max_arguments + 1,
+                        "items": {"type": "string"},
+                        "description": "The program and its arguments, each as it is, with nothing to quote"},
+                    "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
+                        "description": "The folder to work in: absolute, or relative to the first folder, which is the default"},
+                    "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
+                        "default": millis(limits.timeout), "description": "The program is ended after this time"}
+                }),
+                &[],
+            )
+            .output(
+                json!({
+                    "program": {"type": "string"},
+                    "exitCode": {"type": ["integer", "null"], "description": "null when a signal ended it"},
+                    "signal": {"type": ["integer", "null"]},
+                    "timedOut": {"type": "boolean"},
+                    "stdout": {"type": "string"},
+                    "stderr": {"type": "string"},
+                    "stdoutTruncated": {"type": "boolean"},
+                    "stderrTruncated": {"type": "boolean"},
+                    "stdoutBytes": {"type": "integer", "description": "All that was written, kept or not"},
+                    "stderrBytes": {"type": "integer"},
+                    "binary": {"type": "boolean", "description": "Bytes that are not UTF-8 were replaced"},
+                    "durationMs": {"type": "number"}
+                }),
+                &[
+                    "program", "exitCode", "signal", "timedOut", "stdout", "stderr", "stdoutTruncated", "stderrTruncated",
+                    "stdoutBytes", "stderrBytes", "binary", "durationMs",
+                ],
+            )
+            .effect(effect)
+            .tags(&["shell", "process"])
+            .permissions(&["shell:execute"])
+            .timeout(limits.max_timeout + TURN + MARGIN)
+            // Both streams, as text and in the structure, of which JSON may make six times as much.
+            .cap(limits.output_bytes.saturating_mul(24).saturating_add(64 * 1024))
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let shell = &*self.0;
+            let folder = shell.folders.enter(arguments.maybe_text("cwd")).map_err(Mistake)?;
+            let call = judge(shell, &arguments, &folder)?;
+            for path in &call.paths {
+                shell.folders.stays(&folder, path).map_err(Mistake)?;
+            }
+            let program = shell.programs.get(&call.program).ok_or_else(|| {
+                Mistake::new(format!("`{}` is allowed but not installed where the gateway runs", call.program))
+            })?;
+            let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
+            let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
+            let place = turn(shell).await?;
+            let wanted = run::start(shell, program, &call, &folder, limit, place).map_err(Mistake)?;
+            let ran = follow(wanted, limit, &client).await?;
+            if let Some(words) = ran.not_started() {
+                return Err(Mistake(format!("`{}` could not be started: {words}", call.program)));
+            }
+            Ok(tell(&call.program, &ran, limit))
+        })
+    }
+}
+
+fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, Mistake> {
+    let argv = match (arguments.maybe_text("command"), arguments.get("argv").and_then(Value::as_array)) {
+        (Some(command), None) => shell.rule.words(command).map_err(|refusal| Mistake(refusal.0))?,
+        (None, Some(argv)) => argv.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => {
+            return Err(Mistake::new(
+                "give either `command`, a command line, or `argv`, a list of words; received both or none",
+            ));
+        }
+    };
+    shell.rule.check_argv(&argv, Some(&folder.path)).map_err(|refusal| Mistake(refusal.0))
+}
+
+/// Waits for a place among the programs that run.
+async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, Mistake> {
+    let most = shell.config.limits.concurrent;
+    match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(Mistake(format!("{most} programs are running, as many as may; try again when one has ended"))),
+    }
+}
+
+/// Waits for the result and says meanwhile that it is still under way.
+async fn follow(
+    mut wanted: tokio::sync::oneshot::Receiver<Ran>,
+    limit: Duration,
+    client: &Client<'_>,
+) -> Result<Ran, Mistake> {
+    let began = Instant::now();
+    let mut ticks = interval_at(began + PROGRESS, PROGRESS);
+    loop {
+        tokio::select! {
+            ran = &mut wanted => return ran.map_err(|_| Mistake::new("the gateway is shutting down; the program was ended")),
+            _ = ticks.tick() => {
+                let seconds = began.elapsed().as_secs();
+                client.progress(seconds, Some(limit.as_secs().max(seconds)), Some(&format!("running for {seconds} s")));
+            }
+        }
+    }
+}
+
+fn tell(program: &str, ran: &Ran, limit: Duration) -> Output {
+    let ((stdout, odd_stdout), (stderr, odd_stderr)) = (ran.stdout.text(), ran.stderr.text());
+    let mut text = stdout.clone();
+    let mut say = |words: String| {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&words);
+    };
+    for (name, output) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+        if output.truncated() {
+            say(format!("[{name} truncated: {} of {} bytes]\n", output.kept.len(), output.total));
+        }
+    }
+    if !stderr.is_empty() {
+        say(format!("[stderr]\n{stderr}"));
+    }
+    match (ran.timed_out, ran.code(), ran.signal()) {
+        (true, _, _) => say(format!("[ended after {} ms, its time limit]", limit.as_millis())),
+        (_, Some(0), _) => {}
+        (_, Some(code), _) => say(format!("[exit code {code}]")),
+        (_, _, Some(signal)) => say(format!("[ended by signal {signal}]")),
+        _ => say("[ended in an unknown way]".into()),
+    }
+    let structured = json!({
+        "program": program, "exitCode": ran.code(), "signal": ran.signal(), "timedOut": ran.timed_out,
+        "stdout": stdout, "stderr": stderr,
+        "stdoutTruncated": ran.stdout.truncated(), "stderrTruncated": ran.stderr.truncated(),
+        "stdoutBytes": ran.stdout.total, "stderrBytes": ran.stderr.total, "binary": odd_stdout || odd_stderr,
+        "durationMs": (ran.took.as_secs_f64() * 1e6).round() / 1e3,
+    });
+    Output::with_text(structured, text)
+}

@@ -1,0 +1,134 @@
+//! The folders that programs work in, held open from the start. Whether a path stays inside is asked of the kernel, which
+//! resolves links as the program will; a path that leaves is refused before anything starts.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::Errno;
+
+use super::config::Root;
+use super::plan::Held;
+
+/// How often the kernel may say that the tree changed while it looked.
+const TRIES: usize = 8;
+
+pub(super) struct Folders(Vec<Open>);
+
+struct Open {
+    path: String,
+    folder: OwnedFd,
+    held: Held,
+}
+
+/// A folder to work in. It is entered by its descriptor, so that nobody can put another in its place.
+pub(super) struct Folder {
+    descriptor: OwnedFd,
+    /// Its absolute path, without links.
+    pub(super) path: String,
+}
+
+impl Folder {
+    /// What a child process can enter it by.
+    pub(super) fn entry(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd()))
+    }
+}
+
+impl Folders {
+    pub(super) fn open(roots: &[Root]) -> Result<Self, String> {
+        let opened = roots.iter().map(|root| {
+            let shown = root.path.display();
+            let cannot = |error: &dyn std::fmt::Display| format!("roots: `{shown}`: {error}");
+            let path = root.path.canonicalize().map_err(|error| cannot(&error))?;
+            let text = path.to_str().ok_or_else(|| cannot(&"the path is not UTF-8"))?.to_owned();
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let folder = open(&path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
+            let (device, inode) = identity(&folder).map_err(|error| cannot(&error))?;
+            let held = Held { path, write: root.write, device, inode };
+            Ok(Open { path: text, folder, held })
+        });
+        opened.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// Their absolute paths, without links.
+    pub(super) fn paths(&self) -> Vec<String> {
+        self.0.iter().map(|root| root.path.clone()).collect()
+    }
+
+    pub(super) fn held(&self) -> Vec<Held> {
+        self.0.iter().map(|root| root.held.clone()).collect()
+    }
+
+    /// The folder that a call works in: a path in a root, relative to the first root; that one itself when there is none.
+    pub(super) fn enter(&self, path: Option<&str>) -> Result<Folder, String> {
+        let path = path.unwrap_or(".");
+        let first = self.0.first().ok_or("there are no roots")?;
+        let (root, rest) = if path.starts_with('/') { self.root(path)? } else { (first, path) };
+        // Without links on the way, what `..` means from here is what the path shows.
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let descriptor = look(root, rest, flags, resolve).map_err(|error| match error {
+            Errno::NOENT => format!("the working folder `{path}` does not exist"),
+            Errno::NOTDIR => format!("the working folder `{path}` is not a folder"),
+            Errno::XDEV => format!("the working folder `{path}` is outside of the roots"),
+            Errno::LOOP => format!("the working folder `{path}` goes over a link; name the folder itself"),
+            error => format!("the working folder `{path}` cannot be entered: {error}"),
+        })?;
+        let mut parts: Vec<&str> = root.path.split('/').filter(|part| !part.is_empty()).collect();
+        for part in rest.split('/') {
+            match part {
+                "" | "." => {}
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        Ok(Folder { descriptor, path: format!("/{}", parts.join("/")) })
+    }
+
+    /// Whether a path that a command names stays inside a root, links followed. What does not exist stays inside: the
+    /// program will say so.
+    pub(super) fn stays(&self, folder: &Folder, path: &str) -> Result<(), String> {
+        let full = if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", folder.path) };
+        let (root, rest) = self.root(&full)?;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match look(root, rest, OFlags::PATH | OFlags::CLOEXEC, resolve) {
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG) => Ok(()),
+            Err(Errno::XDEV | Errno::LOOP) => {
+                Err(format!("`{path}` leads over a link or `..` out of the folders that may be used"))
+            }
+            Err(error) => Err(format!("`{path}` cannot be looked at: {error}")),
+        }
+    }
+
+    /// The innermost root that a path begins with, and the rest of the path as it was written.
+    fn root<'a>(&self, path: &'a str) -> Result<(&Open, &'a str), String> {
+        let inside = |root: &&Open| {
+            root.path == "/"
+                || path.strip_prefix(&*root.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let root = self.0.iter().filter(inside).max_by_key(|root| root.path.len()).ok_or_else(|| {
+            format!("`{path}` is outside of the folders that may be used: {}", self.paths().join(", "))
+        })?;
+        let rest = if root.path == "/" { path } else { &path[root.path.len()..] };
+        Ok((root, rest))
+    }
+}
+
+/// Device and inode: which folder it is, whatever it is called.
+pub(super) fn identity(folder: &OwnedFd) -> Result<(u64, u64), Errno> {
+    let found = fstat(folder)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
+fn look(root: &Open, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd, Errno> {
+    let path = path.trim_start_matches('/');
+    let path = if path.is_empty() { "." } else { path };
+    for _ in 0..TRIES {
+        match openat2(&root.folder, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}

@@ -1,0 +1,75 @@
+//! What is said to git before the caller is heard: no configuration but the repository's own, and of that nothing that
+//! names a program. The system call filter keeps git from starting one all the same.
+
+use std::path::Path;
+
+/// Settings that outrank those of a repository.
+const SETTINGS: [&str; 22] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.askPass=false",
+    "core.sshCommand=false",
+    "core.attributesFile=/dev/null",
+    "core.alternateRefsCommand=false",
+    "credential.helper=",
+    "diff.external=",
+    "diff.submodule=short",
+    "diff.ignoreSubmodules=all",
+    "submodule.recurse=false",
+    "status.submoduleSummary=false",
+    "log.showSignature=false",
+    "blame.ignoreRevsFile=",
+    "gpg.program=false",
+    "gpg.ssh.program=false",
+    "gpg.x509.program=false",
+    "protocol.allow=never",
+    "safe.bareRepository=explicit",
+    // Roots often belong to another user, above all in containers; git may start no program here anyway.
+    "safe.directory=*",
+];
+
+const ENVIRONMENT: [(&str, &str); 14] = [
+    ("GIT_ASKPASS", "false"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_SYSTEM", "/dev/null"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_LITERAL_PATHSPECS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_SEQUENCE_EDITOR", "false"),
+    ("GIT_SSH_COMMAND", "false"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("SSH_ASKPASS", "false"),
+];
+
+/// The caller's arguments with ours around the subcommand.
+pub(super) fn arguments(given: &[String], subcommand: Option<&str>) -> Vec<String> {
+    let mut all: Vec<String> = SETTINGS.iter().flat_map(|setting| ["-c".to_owned(), (*setting).to_owned()]).collect();
+    // Options before the subcommand take no values.
+    let at = given.iter().position(|word| Some(word.as_str()) == subcommand).map_or(given.len(), |at| at + 1);
+    all.extend_from_slice(&given[..at]);
+    let forced: &[&str] = match subcommand {
+        Some("diff") => &["--no-ext-diff", "--no-textconv", "--ignore-submodules=all"],
+        Some("log" | "show") => &["--no-ext-diff", "--no-textconv"],
+        Some("blame" | "grep") => &["--no-textconv"],
+        Some("status") => &["--ignore-submodules=all"],
+        _ => &[],
+    };
+    all.extend(forced.iter().map(|&word| word.to_owned()));
+    all.extend_from_slice(&given[at..]);
+    all
+}
+
+/// The environment of git. A repository is not looked for above the roots.
+pub(super) fn environment(roots: &[String]) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> =
+        ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let above = roots.iter().filter_map(|root| Path::new(root).parent()?.to_str());
+    all.push(("GIT_CEILING_DIRECTORIES".into(), above.collect::<Vec<_>>().join(":")));
+    all
+}

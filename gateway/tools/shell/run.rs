@@ -1,0 +1,188 @@
+//! One run of a program: started in its own process group with a fresh environment and nothing to read, watched by a task
+//! that ends the whole group at the time limit, or when nobody waits for the result any more.
+
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use lockgate_policy::command::Invocation;
+use rustix::process::Signal;
+use tokio::process::{Child, Command};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::timeout;
+
+use super::collect::{Output, Reader};
+use super::folder::Folder;
+use super::group::Group;
+use super::plan::Plan;
+use super::program::{Kind, Program};
+use super::{Shell, confine, git};
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long the rest of the output may take after the end.
+const LAST_OUTPUT: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) struct Ran {
+    /// None when it could not be waited for.
+    pub(super) status: Option<ExitStatus>,
+    pub(super) timed_out: bool,
+    pub(super) took: Duration,
+    pub(super) stdout: Output,
+    pub(super) stderr: Output,
+}
+
+impl Ran {
+    pub(super) fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
+    pub(super) fn signal(&self) -> Option<i32> {
+        self.status.and_then(|status| status.signal())
+    }
+
+    /// The launcher's words, when it could not become the program.
+    pub(super) fn not_started(&self) -> Option<String> {
+        let words = String::from_utf8_lossy(&self.stderr.kept);
+        let failed = self.code() == Some(i32::from(confine::FAILED)) && self.stdout.total == 0;
+        failed.then(|| words.strip_prefix(confine::LAST_WORDS).map(|words| words.trim().to_owned()))?
+    }
+}
+
+/// Starts a program. The result comes over the channel; dropping its end ends the program.
+pub(super) fn start(
+    shell: &Shell,
+    program: &Program,
+    call: &Invocation,
+    folder: &Folder,
+    limit: Duration,
+    place: OwnedSemaphorePermit,
+) -> Result<oneshot::Receiver<Ran>, String> {
+    let began = Instant::now();
+    let mut child = spawn(shell, program, call, folder, limit)?;
+    let group = Group::new(child.id());
+    let cap = shell.config.limits.output_bytes;
+    let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
+    tracing::debug!(program = program.name, pid = child.id(), "program started");
+    let (result, wanted) = oneshot::channel();
+    tokio::spawn(watch(child, group, output, (began, limit), result, place));
+    Ok(wanted)
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "starts allowed programs, without a shell, through the launcher that confines them"
+)]
+fn spawn(
+    shell: &Shell,
+    program: &Program,
+    call: &Invocation,
+    folder: &Folder,
+    limit: Duration,
+) -> Result<Child, String> {
+    let plan = serde_json::to_string(&plan(shell, program, limit)).map_err(|error| error.to_string())?;
+    let mut command = Command::new(&shell.config.launcher);
+    command.arg(confine::MODE).arg(plan).args(&program.before);
+    match program.kind {
+        Kind::Git => command.args(git::arguments(&call.arguments, call.subcommands.first().map(String::as_str))),
+        _ => command.args(&call.arguments),
+    };
+    command.env_clear().envs(environment(shell, program));
+    match program.kind {
+        // Settings beside a project, such as `.yarnrc`, name programs to run.
+        Kind::Version => command.current_dir("/"),
+        _ => command.current_dir(folder.entry()),
+    };
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0).kill_on_drop(true);
+    command.spawn().map_err(|error| format!("`{}` could not be started: {error}", program.name))
+}
+
+fn plan(shell: &Shell, program: &Program, limit: Duration) -> Plan {
+    let limits = &shell.config.limits;
+    Plan {
+        program: program.file.clone(),
+        name: match program.before.is_empty() {
+            true => program.name.clone(),
+            false => program.file.display().to_string(),
+        },
+        landlock: shell.landlock,
+        roots: shell.folders.held(),
+        read: program.read.iter().chain(&shell.config.read).cloned().collect(),
+        execute: program.execute.clone(),
+        children: program.kind == Kind::Code,
+        // Whole seconds of one process; its threads count together.
+        cpu_seconds: limit.as_secs().saturating_mul(4).saturating_add(1),
+        memory_bytes: limits.memory_bytes,
+        file_bytes: limits.file_bytes,
+        open_files: limits.open_files,
+        processes: limits.processes,
+    }
+}
+
+/// Made from nothing: what programs need, what the operator gives, and for git what holds it.
+fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
+    let path = shell.config.search.iter().filter_map(|folder| folder.to_str()).collect::<Vec<_>>().join(":");
+    let always = [
+        ("PATH", path.as_str()),
+        ("HOME", "/nonexistent"),
+        ("LANG", "C.UTF-8"),
+        ("TERM", "dumb"),
+        ("COREPACK_ENABLE_NETWORK", "0"),
+        ("COREPACK_ENABLE_PROJECT_SPEC", "0"),
+        ("NO_UPDATE_NOTIFIER", "1"),
+    ];
+    let mut all: BTreeMap<String, String> =
+        always.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    all.extend(shell.config.environment.clone());
+    if program.kind == Kind::Git {
+        all.extend(git::environment(&shell.folders.paths()));
+    }
+    all
+}
+
+/// Waits for the end of a program, or brings it about.
+async fn watch(
+    mut child: Child,
+    group: Group,
+    (mut stdout, mut stderr): (Reader, Reader),
+    (began, limit): (Instant, Duration),
+    mut result: oneshot::Sender<Ran>,
+    _place: OwnedSemaphorePermit,
+) {
+    let (ended, timed_out) = tokio::select! {
+        ended = child.wait() => (Some(ended), false),
+        () = tokio::time::sleep(limit) => (None, true),
+        () = result.closed() => (None, false),
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => stop(&mut child, &group).await,
+    };
+    group.finish();
+    group.reap().await;
+    let took = began.elapsed();
+    // Nobody else holds the other ends, unless the kernel is stuck.
+    let _ = timeout(LAST_OUTPUT, async {
+        stdout.end().await;
+        stderr.end().await;
+    })
+    .await;
+    let take = |reader: &Reader| std::mem::take(&mut *reader.output.lock());
+    let ran = Ran { status: ended.ok(), timed_out, took, stdout: take(&stdout), stderr: take(&stderr) };
+    // The caller may have gone.
+    let _ = result.send(ran);
+}
+
+/// Asks the whole group to end, then makes it.
+async fn stop(child: &mut Child, group: &Group) -> std::io::Result<ExitStatus> {
+    group.signal(Signal::TERM);
+    if let Ok(ended) = timeout(GRACE, child.wait()).await {
+        return ended;
+    }
+    group.signal(Signal::KILL);
+    child.wait().await
+}
