@@ -3,6 +3,7 @@
 
 pub mod command;
 mod config;
+pub mod path;
 mod rate;
 mod refusal;
 pub mod sql;

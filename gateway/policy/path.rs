@@ -1,0 +1,193 @@
+//! The `path` rule: which paths an argument may hold. A path is read in one narrow way, normalised by its text, and must
+//! then be inside a root; what another program could read in another way is refused, because the server reads the
+//! argument again. It touches no file, so what symbolic links of the server's machine lead to is not known here.
+
+mod globs;
+mod spelling;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Refusal;
+use globs::{Allowed, Denied};
+
+/// The rule as it is written in a policy file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Folders that paths must be in, absolute: `/srv/data`. At least one. Nothing is allowed by silence.
+    pub roots: Vec<String>,
+    /// The folder that relative paths start from: a root, or a folder in one. Without it relative paths are refused.
+    pub base: Option<String>,
+    /// Globs of paths (`*`, `?`, `[…]`, `{a,b}`; `**` crosses folders). One without `/` is held against the last name
+    /// (`*.md`), one that begins with `/` against the whole path, any other against the path below the root. Default: every path in the roots.
+    pub allow: Vec<String>,
+    /// Globs of paths that are refused with all that is below them, whatever `allow` says; upper and lower case are the
+    /// same. One without `/` is held against every name on the way (`.git`, `*.pem`), the others as in `allow`.
+    pub deny: Vec<String>,
+    /// Also take `file:///…` URIs; they are decoded once and checked as the path that they name. Default `false`.
+    pub uris: bool,
+    /// Longest path in bytes, 1–65536. Default 4096.
+    pub max_bytes: usize,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self { roots: Vec::new(), base: None, allow: Vec::new(), deny: Vec::new(), uris: false, max_bytes: 4096 }
+    }
+}
+
+const MAX_BYTES: usize = 65_536;
+/// Most entries of each list of a rule.
+const MAX_ENTRIES: usize = 1000;
+/// Most names of a path.
+const MAX_NAMES: usize = 256;
+/// Most roots that a refusal names.
+const NAMED: usize = 3;
+/// Folders of the kernel: what is in them stands for something else.
+const KERNEL: [&str; 4] = ["proc", "sys", "dev", ".vol"];
+
+/// A compiled rule.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// Names of each root, in order.
+    roots: Vec<Vec<String>>,
+    base: Option<Vec<String>>,
+    allow: Allowed,
+    deny: Denied,
+    uris: bool,
+    max_bytes: usize,
+}
+
+/// A path that a rule allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Absolute and normalised: no `.`, no `..`, no double slash.
+    pub path: String,
+    /// The root that it is in.
+    pub root: String,
+}
+
+impl Path {
+    /// Compiles a rule.
+    ///
+    /// # Errors
+    /// The first entry that means nothing.
+    pub fn compile(spec: &Spec) -> Result<Self, String> {
+        if [&spec.roots, &spec.allow, &spec.deny].iter().any(|list| list.len() > MAX_ENTRIES) {
+            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        }
+        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
+            return Err(format!("max_bytes must be from 1 to {MAX_BYTES}"));
+        }
+        if spec.roots.is_empty() {
+            return Err("roots: name at least one folder".into());
+        }
+        let roots = spec.roots.iter().map(|root| folder(root).map_err(|words| format!("roots: {words}")));
+        let roots: Vec<_> = roots.collect::<Result<_, _>>()?;
+        let base = spec.base.as_deref().map(folder).transpose().map_err(|words| format!("base: {words}"))?;
+        if base.as_ref().is_some_and(|base| !roots.iter().any(|root| base.starts_with(root))) {
+            return Err("base: it must be a root or a folder in one".into());
+        }
+        Ok(Self {
+            roots,
+            base,
+            allow: Allowed::compile(&spec.allow).map_err(|words| format!("allow: {words}"))?,
+            deny: Denied::compile(&spec.deny).map_err(|words| format!("deny: {words}"))?,
+            uris: spec.uris,
+            max_bytes: spec.max_bytes,
+        })
+    }
+
+    /// Judges one argument.
+    ///
+    /// # Errors
+    /// A sentence on what is refused and what to send instead.
+    pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
+        if text.len() > self.max_bytes {
+            let words = format!("the path has {} bytes and at most {} are allowed", text.len(), self.max_bytes);
+            return Err(Refusal(words));
+        }
+        let decoded = if self.uris { spelling::decode_uri(text).map_err(Refusal)? } else { None };
+        let text = decoded.as_deref().unwrap_or(text);
+        spelling::check(text).map_err(Refusal)?;
+        let names = self.normalise(text)?;
+        let root = self.root_of(&names).ok_or_else(|| self.outside())?;
+        let below = names.get(root.len()..).unwrap_or_default();
+        let kernel = names.first().is_some_and(|first| KERNEL.contains(&first.to_lowercase().as_str()));
+        if kernel && root.is_empty() {
+            return Err(Refusal(format!("{} is a folder of the kernel: use a path of ordinary files", whole(&names))));
+        }
+        let path = whole(&names);
+        // Roots may lie in each other: what is denied in one is denied in all.
+        let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
+        if holding.any(|root| self.deny.matches(&names, root.len())) {
+            return Err(Refusal("the path is one of those that are never allowed: use another one".into()));
+        }
+        if !self.allow.matches(&path, below) {
+            return Err(Refusal("the path is none of those that are allowed: use an allowed one".into()));
+        }
+        Ok(Checked { path, root: whole(root) })
+    }
+
+    /// The names of the absolute path. `..` may undo names below a root and nothing else.
+    fn normalise(&self, text: &str) -> Result<Vec<String>, Refusal> {
+        let mut names: Vec<String> = match (&self.base, text.starts_with('/')) {
+            (_, true) => Vec::new(),
+            (Some(base), false) => base.clone(),
+            (None, false) => {
+                return Err(Refusal(format!("the path is relative: use an absolute path {}", self.where_to())));
+            }
+        };
+        for name in text.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => {
+                    let inside = self.root_of(&names).is_some_and(|root| names.len() > root.len());
+                    if !inside {
+                        return Err(self.outside());
+                    }
+                    names.pop();
+                }
+                name => names.push(name.to_owned()),
+            }
+            if names.len() > MAX_NAMES {
+                return Err(Refusal(format!("the path has more than {MAX_NAMES} names: use a shorter one")));
+            }
+        }
+        Ok(names)
+    }
+
+    /// The innermost root that holds a path.
+    fn root_of(&self, names: &[String]) -> Option<&[String]> {
+        let roots = self.roots.iter().filter(|root| names.starts_with(root));
+        roots.max_by_key(|root| root.len()).map(Vec::as_slice)
+    }
+
+    fn outside(&self) -> Refusal {
+        Refusal(format!("the path leaves the allowed folders: use a path {}", self.where_to()))
+    }
+
+    fn where_to(&self) -> String {
+        let named: Vec<String> = self.roots.iter().take(NAMED).map(|root| whole(root)).collect();
+        format!("in {}", named.join(" or "))
+    }
+}
+
+fn whole(names: &[String]) -> String {
+    if names.is_empty() { "/".into() } else { names.iter().flat_map(|name| ["/", name]).collect() }
+}
+
+/// The names of a folder that a rule is about.
+fn folder(text: &str) -> Result<Vec<String>, String> {
+    let plain = text.starts_with('/') && spelling::check(text).is_ok();
+    let names: Vec<String> = text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if plain && names.len() <= MAX_NAMES && !names.iter().any(|name| name == "." || name == "..") {
+        Ok(names)
+    } else {
+        Err(format!("{text:?} must begin with / and be plain, without . and .. and escapes"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

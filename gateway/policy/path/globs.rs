@@ -1,0 +1,113 @@
+//! Globs over normalised paths. What is denied is folded the way that forgiving file systems do it, so that another
+//! spelling of the same name is denied too.
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// Globs by what they are held against.
+#[derive(Clone, Debug)]
+struct Globs {
+    names: GlobSet,
+    whole: GlobSet,
+    below: GlobSet,
+}
+
+impl Globs {
+    fn compile(globs: &[String], fold: bool) -> Result<Self, String> {
+        let [mut names, mut whole, mut below] = [(); 3].map(|()| GlobSetBuilder::new());
+        for glob in globs {
+            let text = if fold { cased(glob) } else { glob.clone() };
+            let compiled = GlobBuilder::new(&text)
+                .literal_separator(true)
+                .build()
+                .map_err(|e| format!("{glob:?} is not a glob: {}", e.kind()))?;
+            if glob.is_empty() {
+                return Err("a glob is empty".into());
+            }
+            match (glob.contains('/'), glob.starts_with('/')) {
+                (false, _) => names.add(compiled),
+                (true, true) => whole.add(compiled),
+                (true, false) => below.add(compiled),
+            };
+        }
+        let build = |set: GlobSetBuilder| set.build().map_err(|e| e.to_string());
+        Ok(Self { names: build(names)?, whole: build(whole)?, below: build(below)? })
+    }
+}
+
+/// Any path, or those that a glob matches.
+#[derive(Clone, Debug)]
+pub(super) struct Allowed(Option<Globs>);
+
+impl Allowed {
+    pub(super) fn compile(globs: &[String]) -> Result<Self, String> {
+        let all = globs.is_empty();
+        Ok(Self(if all { None } else { Some(Globs::compile(globs, false)?) }))
+    }
+
+    pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
+        let Some(globs) = &self.0 else { return true };
+        globs.whole.is_match(path)
+            || below.last().is_some_and(|name| globs.names.is_match(name))
+            || globs.below.is_match(below.join("/"))
+    }
+}
+
+/// Paths that a glob matches, with what is below them.
+#[derive(Clone, Debug)]
+pub(super) struct Denied(Option<Globs>);
+
+impl Denied {
+    pub(super) fn compile(globs: &[String]) -> Result<Self, String> {
+        let none = globs.is_empty();
+        Ok(Self(if none { None } else { Some(Globs::compile(globs, true)?) }))
+    }
+
+    /// Of a path in a root that has so many names.
+    pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
+        let Some(globs) = &self.0 else { return false };
+        let (mut whole, mut below) = (String::new(), String::new());
+        for (at, name) in names.iter().enumerate() {
+            let name = folded(name);
+            whole.push('/');
+            whole.push_str(&name);
+            if at < root {
+                continue;
+            }
+            if !below.is_empty() {
+                below.push('/');
+            }
+            below.push_str(&name);
+            let listed = globs.names.is_match(&name) || globs.whole.is_match(&whole) || globs.below.is_match(&below);
+            if listed || is_short(&name) {
+                return true;
+            }
+        }
+        globs.whole.is_match(&whole)
+    }
+}
+
+/// Without regard to case, wide letters, trailing dots and spaces, and streams (`name:stream`).
+fn folded(name: &str) -> String {
+    let name = name.split(':').next().unwrap_or_default();
+    cased(name.trim_end_matches(['.', ' ']))
+}
+
+/// Without regard to case and wide letters.
+fn cased(text: &str) -> String {
+    let plain = text.chars().map(|c| match c {
+        '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
+        c => c,
+    });
+    plain.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+}
+
+/// The short form that Windows keeps of a name (`GIT~1`), which stands for any name.
+fn is_short(name: &str) -> bool {
+    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
+    let Some((start, digits)) = stem.rsplit_once('~') else { return false };
+    stem.len() <= 8
+        && extension.len() <= 3
+        && !start.is_empty()
+        && !digits.is_empty()
+        && digits.bytes().all(|b| b.is_ascii_digit())
+}

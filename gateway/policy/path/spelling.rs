@@ -1,0 +1,165 @@
+//! Spellings of paths that programs read in different ways: encodings, characters that cannot be seen or that look
+//! like others, expansions, and the absolute paths of other systems. Each is refused with what to write instead.
+
+/// Characters that some program turns into a slash or a backslash, or into text with one.
+const SLASHES: [char; 13] = [
+    '\u{2215}', '\u{2044}', '\u{29F8}', '\u{FF0F}', '\u{FF3C}', '\u{2216}', '\u{FE68}', '\u{29F5}', '\u{29F9}',
+    '\u{2100}', '\u{2101}', '\u{2105}', '\u{2106}',
+];
+/// Characters that some program turns into dots.
+const DOTS: [char; 6] = ['\u{FF0E}', '\u{2024}', '\u{2025}', '\u{2026}', '\u{FE52}', '\u{FE19}'];
+const COLONS: [char; 5] = [':', '\u{FF1A}', '\u{FE55}', '\u{A789}', '\u{2236}'];
+const PERCENTS: [char; 2] = ['\u{FF05}', '\u{FE6A}'];
+const TILDES: [char; 2] = ['~', '\u{FF5E}'];
+
+/// Refuses a path that is not plain. `..` is plain.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("the path is empty: name a file or a folder".into());
+    }
+    if text.trim() != text {
+        return Err("the path begins or ends with white space: leave it out".into());
+    }
+    if let Some(bad) = text.chars().find(|&c| is_unseen(c)) {
+        return Err(format!("the path has the character U+{:04X}, which cannot be seen: leave it out", u32::from(bad)));
+    }
+    if text.contains('\\') {
+        return Err("the path has a backslash: separate names with /".into());
+    }
+    if let Some(bad) = text.chars().find(|c| SLASHES.contains(c)) {
+        return Err(format!("the path has the character U+{:04X}, which can turn into a slash: use /", u32::from(bad)));
+    }
+    if text.starts_with("//") {
+        return Err("the path begins with two slashes: begin with one".into());
+    }
+    encoded(text)?;
+    foreign(text)?;
+    expanded(text)?;
+    text.split('/').try_for_each(name)
+}
+
+/// Control characters, and those that take no space or change the direction of text.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(u32::from(c),
+            0x00AD | 0x034F | 0x061C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
+            | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0xFFFE..=0xFFFF
+            | 0xE0000..=0xE0FFF)
+}
+
+/// Escapes that a program may decode once more.
+fn encoded(text: &str) -> Result<(), String> {
+    if text.chars().any(|c| PERCENTS.contains(&c)) {
+        return Err("the path has a character that can turn into %: write the name itself".into());
+    }
+    let bytes = text.as_bytes();
+    let hex = |at: usize, count: usize| {
+        bytes.get(at..at + count).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    for (at, _) in text.match_indices('%') {
+        let long = matches!(bytes.get(at + 1), Some(b'u' | b'U')) && hex(at + 2, 4);
+        if hex(at + 1, 2) || long {
+            return Err("the path has a percent escape: write the character itself".into());
+        }
+    }
+    let entity = |at: usize| bytes.get(at + 2).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'x' | b'X'));
+    if text.match_indices("&#").any(|(at, _)| entity(at)) {
+        return Err("the path has an HTML escape: write the character itself".into());
+    }
+    Ok(())
+}
+
+/// Paths of other systems, and URIs.
+fn foreign(text: &str) -> Result<(), String> {
+    let mut start = text.chars();
+    let letter = start.next().is_some_and(|c| c.is_ascii_alphabetic() || is_wide_letter(c));
+    if letter && start.next().is_some_and(|c| COLONS.contains(&c)) {
+        return Err("the path begins with a drive letter: use a path that begins with /".into());
+    }
+    let scheme = text.split_once(':').filter(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
+    });
+    let is_uri = scheme.is_some_and(|(scheme, rest)| rest.starts_with('/') || scheme.eq_ignore_ascii_case("file"));
+    if is_uri || text.contains("://") {
+        return Err("the path is a URI: use the path of the file itself".into());
+    }
+    if text.contains(":$") {
+        return Err("the path names a stream of a file: name the file itself".into());
+    }
+    Ok(())
+}
+
+fn is_wide_letter(c: char) -> bool {
+    matches!(c, '\u{FF21}'..='\u{FF3A}' | '\u{FF41}'..='\u{FF5A}')
+}
+
+/// What shells and libraries replace by something else.
+fn expanded(text: &str) -> Result<(), String> {
+    let refuse = |what: &str| Err(format!("the path has {what}, which a program may expand: write the path itself"));
+    if text.starts_with(TILDES) {
+        return refuse("a leading ~");
+    }
+    let first = text.split('/').find(|name| !name.is_empty()).unwrap_or_default();
+    let variable = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
+    if first.strip_prefix('$').is_some_and(variable)
+        || first.len() > 2 && first.starts_with('%') && first.ends_with('%')
+    {
+        return refuse("a leading variable");
+    }
+    if text.contains("$(") || text.contains("${") || text.contains('`') {
+        return refuse("a substitution");
+    }
+    let braces = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    if braces.into_iter().any(|(inside, _)| inside.contains("..") || inside.contains(',')) {
+        return refuse("braces");
+    }
+    Ok(())
+}
+
+/// One name: dots and white space that some systems take off, and dots in disguise.
+fn name(name: &str) -> Result<(), String> {
+    if name == "." || name == ".." || name.is_empty() {
+        return Ok(());
+    }
+    let bare = name.split(';').next().unwrap_or_default().trim();
+    let dots = !bare.is_empty() && bare.chars().all(|c| c == '.' || c.is_whitespace() || DOTS.contains(&c));
+    if dots || bare.is_empty() {
+        return Err(format!(
+            "the name {name:?} can be read as `..`: use names with other characters than dots and spaces"
+        ));
+    }
+    Ok(())
+}
+
+/// The path of a `file:` URI, decoded once; `None` when it is no such URI.
+pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
+    let Some((scheme, rest)) = text.split_once(':') else { return Ok(None) };
+    if !scheme.eq_ignore_ascii_case("file") {
+        return Ok(None);
+    }
+    let bad = || "the URI must be file:/// and a plain path, without a host, ? and #".to_owned();
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path = path.strip_prefix("localhost").filter(|rest| rest.starts_with('/')).unwrap_or(path);
+    if !path.starts_with('/') || path.contains(['?', '#', '\\']) {
+        return Err(bad());
+    }
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = tail;
+            continue;
+        }
+        let digit = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16));
+        let (Some(high), Some(low)) = (digit(0), digit(1)) else { return Err(bad()) };
+        let byte = u8::try_from(high * 16 + low).map_err(|_| bad())?;
+        if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
+            return Err("the URI has a separator, dot or % in disguise: write the character itself".into());
+        }
+        bytes.push(byte);
+        rest = tail.get(2..).unwrap_or_default();
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
+}

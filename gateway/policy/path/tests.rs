@@ -1,0 +1,133 @@
+//! Tests of `path`, with the corpora in `tests/corpora/path`.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ATTACKS: &str = include_str!("../../../tests/corpora/path/attack.txt");
+const BENIGN: &str = include_str!("../../../tests/corpora/path/benign.txt");
+
+fn owned(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&entry| entry.to_owned()).collect()
+}
+
+/// The rules that the corpora name.
+fn rule(name: &str) -> Path {
+    let data = || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
+    let spec = match name {
+        "rel" => data(),
+        "abs" => Spec { roots: owned(&["/srv/data", "/home/ada/projects/"]), ..Spec::default() },
+        "all" => Spec { roots: owned(&["/"]), ..Spec::default() },
+        "deny" => Spec { deny: owned(&[".git", ".env*", "*.pem", "node_modules/.bin", "/srv/data/private"]), ..data() },
+        "nested" => Spec {
+            roots: owned(&["/srv/data", "/srv/data/inner"]),
+            deny: owned(&["secret/*", "inner/secret"]),
+            ..data()
+        },
+        "allow" => Spec { allow: owned(&["*.md", "src/**"]), ..data() },
+        "uri" => Spec { uris: true, ..data() },
+        other => panic!("the corpus names the rule {other:?}"),
+    };
+    Path::compile(&spec).unwrap()
+}
+
+/// Rule and path of each line; a path in quotes is JSON, for characters that cannot be seen.
+fn corpus(text: &'static str) -> Vec<(&'static str, String)> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let entry = |line: &'static str| {
+        let (rule, path) = line.split_once(' ').unwrap();
+        (rule, if path.starts_with('"') { serde_json::from_str(path).unwrap() } else { path.to_owned() })
+    };
+    lines.map(entry).collect()
+}
+
+#[test]
+fn no_attack_passes() {
+    let corpus = corpus(ATTACKS);
+    assert!(corpus.len() >= 80, "{}", corpus.len());
+    let passed: Vec<_> = corpus.iter().filter(|(name, path)| rule(name).check(path).is_ok()).collect();
+    assert!(passed.is_empty(), "{passed:#?}");
+}
+
+#[test]
+fn at_most_two_in_a_hundred_benign_paths_are_refused() {
+    let corpus = corpus(BENIGN);
+    assert!(corpus.len() >= 80, "{}", corpus.len());
+    let refused: Vec<_> =
+        corpus.iter().filter_map(|(name, path)| rule(name).check(path).err().map(|why| (name, path, why))).collect();
+    assert!(refused.len() * 100 <= corpus.len() * 2, "{refused:#?}");
+}
+
+#[test]
+fn what_is_allowed_is_absolute_and_normalised() {
+    for (name, path, expected) in [
+        ("rel", "a//b/./../c.txt", "/srv/data/a/c.txt"),
+        ("rel", ".", "/srv/data"),
+        ("rel", "/srv/data/", "/srv/data"),
+        ("all", "/", "/"),
+        ("uri", "file:///srv/data/my%20notes.txt", "/srv/data/my notes.txt"),
+    ] {
+        assert_eq!(rule(name).check(path).unwrap().path, expected);
+    }
+    assert_eq!(rule("nested").check("inner/a").unwrap().root, "/srv/data/inner");
+}
+
+#[test]
+fn a_refusal_is_a_sentence_that_says_what_to_do() {
+    for (name, path, words) in [
+        ("rel", "../x", "the path leaves the allowed folders: use a path in /srv/data"),
+        ("abs", "x", "the path is relative: use an absolute path in /srv/data or /home/ada/projects"),
+        ("rel", "%2e%2e/x", "the path has a percent escape: write the character itself"),
+        ("rel", "a\\b", "the path has a backslash: separate names with /"),
+        ("deny", ".git/config", "the path is one of those that are never allowed: use another one"),
+        ("allow", "a.txt", "the path is none of those that are allowed: use an allowed one"),
+        ("all", "/proc/1/environ", "/proc/1/environ is a folder of the kernel: use a path of ordinary files"),
+        ("rel", "a\u{200b}", "the path has the character U+200B, which cannot be seen: leave it out"),
+    ] {
+        assert_eq!(rule(name).check(path).unwrap_err().0, words);
+    }
+    let long = format!("a/{}", "b/".repeat(300));
+    assert_eq!(rule("rel").check(&long).unwrap_err().0, "the path has more than 256 names: use a shorter one");
+    assert!(rule("rel").check(&"a".repeat(5000)).unwrap_err().0.contains("at most 4096"));
+    for (name, path) in corpus(ATTACKS) {
+        let words = rule(name).check(&path).unwrap_err().0;
+        assert!(words.len() < 600 && !words.chars().any(char::is_control), "{words:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_means_nothing_does_not_compile() {
+    let roots = owned(&["/srv/data"]);
+    for (spec, words) in [
+        (Spec::default(), "roots: name at least one folder"),
+        (Spec { roots: owned(&["data"]), ..Spec::default() }, "roots: \"data\" must begin with /"),
+        (Spec { roots: owned(&["/srv/../etc"]), ..Spec::default() }, "must begin with / and be plain"),
+        (Spec { roots: roots.clone(), base: Some("/srv".into()), ..Spec::default() }, "base: it must be a root"),
+        (Spec { roots: roots.clone(), deny: owned(&["[a"]), ..Spec::default() }, "deny: \"[a\" is not a glob"),
+        (Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() }, "allow: a glob is empty"),
+        (Spec { roots: roots.clone(), max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
+        (Spec { roots: vec!["/a".into(); 1001], ..Spec::default() }, "more than 1000 entries"),
+    ] {
+        let said = Path::compile(&spec).unwrap_err();
+        assert!(said.contains(words), "{said}");
+    }
+    assert!(serde_json::from_str::<Spec>(r#"{"roots":["/a"],"root":"/b"}"#).is_err());
+}
+
+proptest! {
+    #[test]
+    fn what_passes_is_inside_its_root(text in "[./a~% \\\\\u{2024}\u{ff0f}:$;{},]{0,24}|(\\.\\./|\\./|a/|/srv/data/|\\.git){0,6}|.{0,24}") {
+        for name in ["rel", "abs", "deny", "uri", "all"] {
+            if let Ok(Checked { path, root }) = rule(name).check(&text) {
+                let inside = path == root || path.starts_with(&format!("{}/", root.trim_end_matches('/')));
+                prop_assert!(inside, "{path} {root}");
+                prop_assert!(!path.split('/').any(|n| n == ".." || n == "."), "{path}");
+                prop_assert!(!path.contains("//") && !path.contains('\0') && !path.contains('\\'));
+                // Once more it is the same.
+                if name != "uri" {
+                    prop_assert_eq!(rule(name).check(&path).map(|c| c.path), Ok(path));
+                }
+            }
+        }
+    }
+}
