@@ -1,0 +1,53 @@
+//! What has changed in a definition, in words that a person can judge. Bounded, and without a character that a terminal obeys.
+
+use serde_json::Value;
+
+use super::text::shown;
+
+/// Most lines.
+const MAX_LINES: usize = 50;
+/// Longest value that is quoted, in characters.
+const QUOTED: usize = 400;
+
+/// One line for each place that differs.
+#[must_use]
+pub fn changes(old: &Value, new: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    walk("", old, new, &mut lines);
+    if lines.len() > MAX_LINES {
+        let more = lines.len() - MAX_LINES;
+        lines.truncate(MAX_LINES);
+        lines.push(format!("… and {more} more"));
+    }
+    lines
+}
+
+fn walk(at: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
+    if old == new || lines.len() > MAX_LINES * 4 {
+        return;
+    }
+    if let (Value::Object(before), Value::Object(after)) = (old, new) {
+        for (name, value) in before {
+            match after.get(name) {
+                Some(now) => walk(&below(at, name), value, now, lines),
+                None => lines.push(format!("{}: removed, was {}", below(at, name), quoted(value))),
+            }
+        }
+        let added = after.iter().filter(|(name, _)| !before.contains_key(*name));
+        lines.extend(added.map(|(name, value)| format!("{}: added, {}", below(at, name), quoted(value))));
+        return;
+    }
+    lines.push(format!("{at}: was {}, is {}", quoted(old), quoted(new)));
+}
+
+fn below(at: &str, name: &str) -> String {
+    let name = shown(name, QUOTED);
+    if at.is_empty() { name } else { format!("{at}/{name}") }
+}
+
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("\"{}\"", shown(text, QUOTED)),
+        other => shown(&other.to_string(), QUOTED),
+    }
+}

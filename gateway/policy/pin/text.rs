@@ -1,0 +1,267 @@
+//! Text that people do not see and models read: invisible characters, sequences that terminals obey, phrases that give orders,
+//! and blobs. Invisible characters can be taken out; the rest is only pointed at, because words have harmless uses too.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Most findings for one definition.
+const MAX_FINDINGS: usize = 32;
+/// Characters quoted of a finding.
+const EXCERPT: usize = 80;
+/// Letters and digits without a blank that are no word any more.
+const BLOB: usize = 120;
+/// Blanks and line breaks behind which text is pushed out of sight.
+const GAP: usize = 60;
+
+/// Orders to a model, in lower case with single blanks.
+const ORDERS: &[&str] = &[
+    "ignore previous",
+    "ignore all previous",
+    "ignore the previous",
+    "ignore any previous",
+    "ignore prior",
+    "ignore your instructions",
+    "ignore all instructions",
+    "disregard previous",
+    "disregard all",
+    "disregard the above",
+    "forget previous",
+    "forget your instructions",
+    "override your instructions",
+    "new instructions:",
+    "system prompt",
+    "<important>",
+    "<system>",
+    "<secret>",
+    "<hidden>",
+    "<instructions>",
+    "[system]",
+    "[inst]",
+    "<|im_start|>",
+    "<!--",
+    "do not tell the user",
+    "don't tell the user",
+    "do not inform the user",
+    "do not mention this",
+    "don't mention this",
+    "never mention",
+    "without telling the user",
+    "without asking the user",
+    "not visible to the user",
+    "hide this from",
+    "keep this secret",
+    "before using this tool",
+    "before calling this tool",
+    "before you use this tool",
+    "always call this tool",
+    "always use this tool first",
+    "must be called before",
+    "instead of any other tool",
+    "do not use any other tool",
+    "pass its contents",
+    "pass the contents",
+    "send the contents",
+    "include the contents of",
+    "contents of the conversation",
+    "conversation history",
+    "~/.ssh",
+    "id_rsa",
+    "~/.aws",
+    "mcp.json",
+    "you are now",
+    "act as if you",
+];
+
+/// Something in a definition that a person should look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Where, such as `description` or `inputSchema/properties/path/description`.
+    pub place: String,
+    pub what: &'static str,
+    /// The text there, with what cannot be seen written out.
+    pub excerpt: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}: \"{}\"", self.place, self.what, self.excerpt)
+    }
+}
+
+/// Looks at every text of a definition, names of members included.
+#[must_use]
+pub fn inspect(definition: &Value) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    walk("", definition, &mut findings);
+    findings
+}
+
+fn walk(at: &str, value: &Value, findings: &mut Vec<Finding>) {
+    if findings.len() >= MAX_FINDINGS {
+        return;
+    }
+    match value {
+        Value::String(text) => look(at, text, findings),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(n, item)| walk(&format!("{at}/{n}"), item, findings));
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                let shown = shown(name, EXCERPT);
+                let place = if at.is_empty() { shown } else { format!("{at}/{shown}") };
+                look(&place, name, findings);
+                walk(&place, value, findings);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
+    let mut found = |what, around: usize| {
+        if findings.len() < MAX_FINDINGS {
+            let start = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= around).last().unwrap_or(0);
+            let excerpt = shown(text.get(start..).unwrap_or_default(), EXCERPT);
+            findings.push(Finding { place: place.to_owned(), what, excerpt });
+        }
+    };
+    if let Some((at, what)) = first_unseen(text) {
+        found(what, at);
+    }
+    let clean = strip(text);
+    let clean = clean.as_deref().unwrap_or(text);
+    let plain = clean.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    if let Some(order) = ORDERS.iter().find(|order| plain.contains(**order)) {
+        let at = text.to_ascii_lowercase().find(order.split(' ').next().unwrap_or_default()).unwrap_or(0);
+        found("words that give a model orders", at);
+    }
+    if let Some(at) = run(text, BLOB, |c| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '_' | '-')) {
+        found("a blob that may hide text", at);
+    }
+    if let Some(at) = run(text, GAP, char::is_whitespace) {
+        found("text pushed out of sight by blanks", at);
+    }
+}
+
+/// Where the first run of at least `least` such characters begins.
+fn run(text: &str, least: usize, is_one: impl Fn(char) -> bool) -> Option<usize> {
+    let (mut start, mut count) = (0, 0);
+    for (at, c) in text.char_indices() {
+        if !is_one(c) {
+            count = 0;
+            continue;
+        }
+        if count == 0 {
+            start = at;
+        }
+        count += 1;
+        if count >= least {
+            return Some(start);
+        }
+    }
+    None
+}
+
+fn first_unseen(text: &str) -> Option<(usize, &'static str)> {
+    let mut before = None;
+    let mut rest = text.char_indices().peekable();
+    while let Some((at, c)) = rest.next() {
+        let after = rest.peek().map(|(_, c)| *c);
+        if let Some(what) = unseen(before, c, after) {
+            return Some((at, what));
+        }
+        before = Some(c);
+    }
+    None
+}
+
+/// Whether [`strip`] would leave a text as it is.
+#[must_use]
+pub fn is_clean(text: &str) -> bool {
+    text.bytes().all(|b| (b' '..0x7f).contains(&b) || matches!(b, b'\n' | b'\r' | b'\t'))
+        || first_unseen(text).is_none()
+}
+
+/// The text without characters that nobody sees; `None` when there are none.
+#[must_use]
+pub fn strip(text: &str) -> Option<String> {
+    if is_clean(text) {
+        return None;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut before = None;
+    while let Some(c) = rest.next() {
+        if unseen(before, c, rest.peek().copied()).is_none() {
+            out.push(c);
+            before = Some(c);
+        }
+    }
+    Some(out)
+}
+
+/// What is wrong with a character between its neighbours. Joiners and variation selectors belong to emoji and to some scripts,
+/// so single ones stay between characters beyond ASCII.
+fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
+    let foreign =
+        |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}'));
+    match c {
+        '\n' | '\r' | '\t' => None,
+        '\u{1b}' | '\u{9b}' => Some("a sequence that terminals obey"),
+        c if c.is_control() => Some("a control character"),
+        '\u{200c}' | '\u{200d}' => {
+            let joins = (foreign(before) || before.is_some_and(is_selector)) && foreign(after);
+            (!joins).then_some("a character without width")
+        }
+        '\u{200b}'
+        | '\u{2060}'..='\u{2064}'
+        | '\u{feff}'
+        | '\u{ad}'
+        | '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{3164}'
+        | '\u{ffa0}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180e}'
+        | '\u{2065}'
+        | '\u{206a}'..='\u{206f}'
+        | '\u{fff0}'..='\u{fffb}' => Some("a character without width"),
+        '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            Some("a character that turns the direction of text")
+        }
+        '\u{2028}' | '\u{2029}' => Some("a hidden line break"),
+        '\u{fe00}'..='\u{fe0f}' => {
+            let after_symbol = foreign(before) || before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'));
+            (!after_symbol).then_some("a character without width")
+        }
+        '\u{e0000}'..='\u{e0fff}' => Some("a tag character, which can carry hidden text"),
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Some("a private character"),
+        _ => None,
+    }
+}
+
+fn is_selector(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}')
+}
+
+/// At most so many characters, with everything that is not plainly visible written out.
+pub(super) fn shown(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for c in text.chars().take(most) {
+        match c {
+            '\n' => out.push_str("\\n"),
+            ' ' => out.push(' '),
+            c if c.is_control() || c.is_whitespace() || unseen(None, c, None).is_some() => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    if text.chars().nth(most).is_some() {
+        out.push('…');
+    }
+    out
+}

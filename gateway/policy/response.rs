@@ -1,0 +1,174 @@
+//! What may come back: how much, without which secrets, with links to where. It judges decoded text and a size; it knows no
+//! JSON and no wire format, and it changes nothing by itself.
+
+mod secrets;
+
+use std::borrow::Cow;
+
+use regex::RegexBuilder;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use secrets::Shapes;
+
+/// Most patterns of one rule.
+const MAX_PATTERNS: usize = 64;
+/// Longest pattern and longest replacement, in bytes.
+const MAX_PATTERN: usize = 1024;
+/// Memory that one compiled pattern may take.
+const MAX_COMPILED: usize = 1 << 20;
+const MAX_SCHEMES: usize = 64;
+
+/// What may come back from what a policy is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// Largest result in bytes, as the server wrote it, 1–1073741824. A larger one is replaced by an error that says so.
+    pub max_bytes: Option<u64>,
+    /// Patterns whose matches are replaced, in every text of a result.
+    pub redact: Vec<Redact>,
+    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, passwords in connection
+    /// strings and URLs.
+    pub secrets: bool,
+    /// Schemes that resource links may have, such as `[https, file]`; other links are taken out. All of them without it.
+    pub link_schemes: Option<Vec<String>>,
+}
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Redact {
+    /// A regular expression (no look-around, no back references), at most 1024 bytes.
+    pub pattern: String,
+    /// What stands there instead, as it is; `[redacted]` without it.
+    #[serde(default)]
+    pub replace: Option<String>,
+}
+
+/// A compiled rule.
+#[derive(Debug)]
+pub struct Response {
+    max_bytes: Option<u64>,
+    patterns: Vec<(regex::Regex, String)>,
+    secrets: Option<&'static Shapes>,
+    schemes: Option<Vec<String>>,
+}
+
+impl Response {
+    /// # Errors
+    /// What is wrong, in words for whoever wrote the rule.
+    pub fn compile(spec: &Spec) -> Result<Self, String> {
+        if spec.max_bytes.is_some_and(|most| !(1..=1 << 30).contains(&most)) {
+            return Err("`max_bytes` must be from 1 to 1073741824".into());
+        }
+        if spec.redact.len() > MAX_PATTERNS {
+            return Err(format!("`redact` has more than {MAX_PATTERNS} patterns"));
+        }
+        let schemes = spec.link_schemes.as_ref().map(|schemes| schemes.iter().map(|s| scheme(s)).collect());
+        Ok(Self {
+            max_bytes: spec.max_bytes,
+            patterns: spec.redact.iter().map(pattern).collect::<Result<_, _>>()?,
+            secrets: if spec.secrets { Some(Shapes::get()?) } else { None },
+            schemes: schemes.transpose().and_then(|schemes: Option<Vec<_>>| match schemes {
+                Some(schemes) if schemes.len() > MAX_SCHEMES => {
+                    Err(format!("`link_schemes` has more than {MAX_SCHEMES} schemes"))
+                }
+                schemes => Ok(schemes),
+            })?,
+        })
+    }
+
+    /// The rule for whatever several rules are about: the least size, all patterns, the schemes that all of them allow.
+    #[must_use]
+    pub fn all<'a>(rules: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        rules.into_iter().fold(None, |all: Option<Self>, one| {
+            let Some(mut all) = all else { return Some(one.copy()) };
+            all.max_bytes = [all.max_bytes, one.max_bytes].into_iter().flatten().min();
+            all.patterns.extend(one.patterns.iter().cloned());
+            all.secrets = all.secrets.or(one.secrets);
+            all.schemes = match (all.schemes, &one.schemes) {
+                (Some(mut all), Some(one)) => {
+                    all.retain(|scheme| one.contains(scheme));
+                    Some(all)
+                }
+                (all, one) => all.or_else(|| one.clone()),
+            };
+            Some(all)
+        })
+    }
+
+    fn copy(&self) -> Self {
+        let Self { max_bytes, patterns, secrets, schemes } = self;
+        Self { max_bytes: *max_bytes, patterns: patterns.clone(), secrets: *secrets, schemes: schemes.clone() }
+    }
+
+    /// The bound that a result of this size goes beyond.
+    #[must_use]
+    pub fn too_large(&self, bytes: usize) -> Option<u64> {
+        self.max_bytes.filter(|most| bytes as u64 > *most)
+    }
+
+    /// Whether texts have to be looked at.
+    #[must_use]
+    pub fn redacts(&self) -> bool {
+        self.secrets.is_some() || !self.patterns.is_empty()
+    }
+
+    /// Whether links have to be looked at.
+    #[must_use]
+    pub fn judges_links(&self) -> bool {
+        self.schemes.is_some()
+    }
+
+    /// A text without what must not come back; `None` when it may stay as it is. Matches in names of members are looked
+    /// for with [`Self::redact_key`].
+    #[must_use]
+    pub fn redact(&self, text: &str) -> Option<String> {
+        let mut out = self.redact_key(text).map(Cow::Owned).unwrap_or(Cow::Borrowed(text));
+        for (pattern, replace) in &self.patterns {
+            if let Cow::Owned(changed) = pattern.replace_all(&out, regex::NoExpand(replace)) {
+                out = Cow::Owned(changed);
+            }
+        }
+        match out {
+            Cow::Owned(changed) if changed != text => Some(changed),
+            _ => None,
+        }
+    }
+
+    /// The same for the name of a member: known shapes alone, because a pattern could break what everybody reads.
+    #[must_use]
+    pub fn redact_key(&self, text: &str) -> Option<String> {
+        self.secrets.and_then(|shapes| shapes.replace(text))
+    }
+
+    /// Whether a link may come back.
+    #[must_use]
+    pub fn allows_link(&self, uri: &str) -> bool {
+        let Some(schemes) = &self.schemes else { return true };
+        let own = uri.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        own.is_some_and(|own| schemes.contains(&own))
+    }
+}
+
+fn pattern(redact: &Redact) -> Result<(regex::Regex, String), String> {
+    let replace = redact.replace.clone().unwrap_or_else(|| "[redacted]".into());
+    if redact.pattern.is_empty() || redact.pattern.len() > MAX_PATTERN || replace.len() > MAX_PATTERN {
+        return Err(format!("a pattern of `redact`, or what replaces it, is empty or longer than {MAX_PATTERN} bytes"));
+    }
+    let built = RegexBuilder::new(&redact.pattern).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
+    let regex = built.map_err(|error| format!("`redact`: {:?} is no pattern: {error}", redact.pattern))?;
+    if regex.is_match("") {
+        return Err(format!("`redact`: {:?} matches everywhere", redact.pattern));
+    }
+    Ok((regex, replace))
+}
+
+fn scheme(text: &str) -> Result<String, String> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    let good = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.len() <= 64 && text.bytes().all(legal);
+    if good { Ok(text.to_ascii_lowercase()) } else { Err(format!("`link_schemes`: {text:?} is no scheme")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Shapes of known secrets. Each begins with something that ordinary text does not have, so that ordinary text stays.
+
+use std::sync::OnceLock;
+
+use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+
+/// What a secret is called, and its shape. Where a shape has a group `keep`, that part stays.
+const SHAPES: &[(&str, &str)] = &[
+    ("AWS key", r"\b(?:AKIA|ASIA|AGPA|AROA|AIDA)[A-Z2-7]{16}\b"),
+    (
+        "AWS secret key",
+        r#"(?i)(?P<keep>aws_?secret_?(?:access_?)?key["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3})[A-Za-z0-9/+=]{40}"#,
+    ),
+    ("Google key", r"\bAIza[0-9A-Za-z_-]{35}"),
+    ("Google token", r"\bya29\.[0-9A-Za-z_-]{20,}"),
+    ("Azure key", r"(?P<keep>AccountKey=)[A-Za-z0-9+/]{64,88}={0,2}"),
+    ("Azure signature", r"(?P<keep>[?&]sig=)[A-Za-z0-9%+/]{40,}={0,2}"),
+    ("GitHub token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})"),
+    ("GitLab token", r"\bgl(?:pat|ptt|dt|rt|cbt|soat)-[A-Za-z0-9_-]{20,}"),
+    ("Slack token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    ("Slack address", r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"),
+    ("Stripe key", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("API key", r"\bsk-(?:proj-|ant-[a-z0-9]{2,8}-|or-v1-|svcacct-)?[A-Za-z0-9_-]{32,}"),
+    ("npm token", r"\bnpm_[A-Za-z0-9]{36}"),
+    ("PyPI token", r"\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,}"),
+    ("Hugging Face token", r"\bhf_[A-Za-z0-9]{30,}"),
+    ("SendGrid key", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    ("DigitalOcean token", r"\bdo[opr]_v1_[a-f0-9]{64}"),
+    ("Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    ("Telegram token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b"),
+    (
+        "private key",
+        r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,64}-----|\z)",
+    ),
+    ("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    ("JWT", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ("bearer token", r"(?i)(?P<keep>\bbearer\s{1,4})[A-Za-z0-9._~+/-]{20,}={0,2}"),
+    ("password", r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)[^\s/@'\x22]{1,256}(?P<end>@)"),
+    (
+        "password",
+        r"(?i)(?P<keep>\b(?:server|host|data source|user id|uid|user|username|database)\s?=[^;\n]{1,128};[^\n]{0,256}?\b(?:password|pwd)\s?=\s?)[^;\s\x22']{1,128}",
+    ),
+];
+
+/// All shapes, compiled once for the process.
+#[derive(Debug)]
+pub(super) struct Shapes {
+    any: RegexSet,
+    each: Vec<(Regex, String)>,
+}
+
+impl Shapes {
+    pub(super) fn get() -> Result<&'static Self, String> {
+        static SHAPES: OnceLock<Result<Shapes, String>> = OnceLock::new();
+        SHAPES.get_or_init(Self::compile).as_ref().map_err(Clone::clone)
+    }
+
+    fn compile() -> Result<Self, String> {
+        let words = |error: regex::Error| format!("known secrets: {error}");
+        let any = RegexSetBuilder::new(SHAPES.iter().map(|(_, shape)| shape)).size_limit(16 << 20).build();
+        let each = SHAPES.iter().map(|(name, shape)| {
+            let kept = if shape.contains("?P<keep>") { "${keep}" } else { "" };
+            let end = if shape.contains("?P<end>") { "${end}" } else { "" };
+            Ok((RegexBuilder::new(shape).build().map_err(words)?, format!("{kept}[redacted: {name}]{end}")))
+        });
+        Ok(Self { any: any.map_err(words)?, each: each.collect::<Result<_, String>>()? })
+    }
+
+    /// The text without secrets, if it has some.
+    pub(super) fn replace(&self, text: &str) -> Option<String> {
+        let found = self.any.matches(text);
+        let mut out: Option<String> = None;
+        for (regex, with) in found.into_iter().filter_map(|at| self.each.get(at)) {
+            let before = out.as_deref().unwrap_or(text);
+            out = Some(regex.replace_all(before, with.as_str()).into_owned());
+        }
+        out
+    }
+}
