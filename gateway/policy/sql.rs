@@ -1,0 +1,318 @@
+//! The `sql` rule: which SQL an argument may hold. A statement is cut into tokens as the named database cuts it, parsed, and
+//! walked node by node; what is not known to be harmless is refused. It cannot see what a server's views, operators, casts
+//! and triggers do: where those matter, the server's own role has to stop them.
+
+mod expression;
+mod from;
+mod functions;
+mod lex;
+mod limit;
+mod names;
+mod operators;
+mod query;
+mod quoted;
+mod reserved;
+mod types;
+mod write;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sqlparser::ast::{AnalyzeFormatKind, Statement, UtilityOption};
+use sqlparser::dialect::{MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::parser::{Parser, ParserError};
+
+use crate::Refusal;
+use lex::no;
+use names::Named;
+
+/// Longest statement that any rule takes, in bytes.
+pub const MAX_BYTES: usize = 64 * 1024;
+/// Most rows that a rule may allow.
+const MAX_ROWS: u64 = 1_000_000_000;
+/// Most entries of each list of a rule.
+const MAX_ENTRIES: usize = 1000;
+/// How deep the parser goes into itself.
+const PARSER_DEPTH: usize = 150;
+
+/// The rule as it is written in a policy file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spec {
+    /// The database that runs the statement. Default `postgres`.
+    pub dialect: Dialect,
+    /// Kinds of statements. Default `select` alone.
+    pub statements: Vec<Kind>,
+    /// Schemas (MySQL: databases) of tables, by glob. Default: any.
+    pub schemas: Names,
+    /// Tables, by glob over `table` and `schema.table`. Default: any.
+    pub tables: Names,
+    /// The schema that a table without one counts as being in. Default `public` (PostgreSQL), `main` (SQLite), empty (MySQL).
+    pub default_schema: Option<String>,
+    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`.
+    /// `information_schema` and `sqlite_master` always may. Default false.
+    pub system_tables: bool,
+    /// Functions beyond the built-in list of those that only compute, and exceptions from it.
+    pub functions: Functions,
+    /// Most rows that a SELECT may ask for, 1–1000000000. Default: no limit.
+    pub max_rows: Option<u64>,
+    /// What happens to a SELECT without a limit when `max_rows` is set: `add` one, or `refuse`. Default `add`.
+    pub missing_limit: MissingLimit,
+    /// Whether UPDATE and DELETE need a WHERE. Default true.
+    pub require_where: bool,
+    /// Longest statement in bytes, 1–65536.
+    pub max_bytes: usize,
+}
+
+/// The databases whose SQL is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    #[default]
+    Postgres,
+    /// MySQL and MariaDB.
+    Mysql,
+    Sqlite,
+}
+
+/// Kinds of statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// SELECT and VALUES.
+    Select,
+    /// EXPLAIN of an allowed statement; never ANALYZE, which runs it.
+    Explain,
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Names by glob: allowed when some `allow` matches and no `deny` does. `deny` does not look at upper and lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Names {
+    /// Default `*`.
+    pub allow: Vec<String>,
+    /// Default none.
+    pub deny: Vec<String>,
+}
+
+/// Functions by exact name: `name`, or `schema.name` for those of a schema of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Functions {
+    /// In addition to the built-in list. What they do is not looked at.
+    pub allow: Vec<String>,
+    /// Taken from the list.
+    pub deny: Vec<String>,
+}
+
+/// What happens to a SELECT without a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingLimit {
+    #[default]
+    Add,
+    Refuse,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { allow: vec!["*".into()], deny: Vec::new() }
+    }
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            dialect: Dialect::default(),
+            statements: vec![Kind::Select],
+            schemas: Names::default(),
+            tables: Names::default(),
+            default_schema: None,
+            system_tables: false,
+            functions: Functions::default(),
+            max_rows: None,
+            missing_limit: MissingLimit::default(),
+            require_where: true,
+            max_bytes: MAX_BYTES,
+        }
+    }
+}
+
+/// A compiled rule.
+#[derive(Clone, Debug)]
+pub struct Sql {
+    dialect: Dialect,
+    statements: Vec<Kind>,
+    named: Named,
+    max_rows: Option<u64>,
+    missing_limit: MissingLimit,
+    require_where: bool,
+    max_bytes: usize,
+}
+
+/// A statement that a rule allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    pub kind: Kind,
+    /// The statement with the limit that it lacked; what must be sent in place of the one that was checked.
+    pub rewritten: Option<String>,
+}
+
+impl Sql {
+    /// Compiles a rule.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the key.
+    pub fn compile(spec: &Spec) -> Result<Self, String> {
+        let lists = [&spec.schemas.allow, &spec.schemas.deny, &spec.tables.allow, &spec.tables.deny];
+        let lists = lists.into_iter().chain([&spec.functions.allow, &spec.functions.deny]);
+        if lists.into_iter().any(|list| list.len() > MAX_ENTRIES) {
+            return Err(format!("a list has more than {MAX_ENTRIES} entries"));
+        }
+        if spec.statements.is_empty() {
+            return Err("statements: at least one kind must be allowed".into());
+        }
+        if spec.max_rows.is_some_and(|rows| !(1..=MAX_ROWS).contains(&rows)) {
+            return Err(format!("max_rows: must be 1 to {MAX_ROWS}"));
+        }
+        if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
+            return Err(format!("max_bytes: must be 1 to {MAX_BYTES}"));
+        }
+        Ok(Self {
+            dialect: spec.dialect,
+            statements: spec.statements.clone(),
+            named: Named::compile(spec)?,
+            max_rows: spec.max_rows,
+            missing_limit: spec.missing_limit,
+            require_where: spec.require_where,
+            max_bytes: spec.max_bytes,
+        })
+    }
+
+    /// Judges one statement. The answer is about the whole text: comments and a final semicolon are part of it.
+    ///
+    /// # Errors
+    /// The first thing that is refused.
+    pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
+        if text.len() > self.max_bytes {
+            return no(format!(
+                "the SQL statement has {} bytes, more than {}: send a shorter one",
+                text.len(),
+                self.max_bytes
+            ));
+        }
+        let lexed = lex::lex(text, self.dialect)?;
+        let statement = self.parse(lexed.tokens)?;
+        let kind = self.statement(&statement)?;
+        let rewritten = match (&statement, self.max_rows) {
+            (Statement::Query(query), Some(most)) => limit::hold(query, most, self.missing_limit, &text[..lexed.end])?,
+            _ => None,
+        };
+        Ok(Checked { kind, rewritten })
+    }
+
+    /// Whether a function of this name, in lower case, is allowed.
+    #[must_use]
+    pub fn allows_function(&self, lower: &str) -> bool {
+        self.named.has_function(lower)
+    }
+
+    fn parse(&self, tokens: Vec<sqlparser::tokenizer::Token>) -> Result<Statement, Refusal> {
+        let dialect: &dyn sqlparser::dialect::Dialect = match self.dialect {
+            Dialect::Postgres => &PostgreSqlDialect {},
+            Dialect::Mysql => &MySqlDialect {},
+            Dialect::Sqlite => &SQLiteDialect {},
+        };
+        let parser = Parser::new(dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
+        let mut statements = { parser }.parse_statements().map_err(|error| {
+            Refusal(match error {
+                ParserError::RecursionLimitExceeded => "the SQL statement is nested too deep: make it flatter".into(),
+                ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
+                    let words: String = words.chars().take(200).collect();
+                    format!("the SQL statement is not understood ({}): write it in plainer SQL", words.escape_default())
+                }
+            })
+        })?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => Ok(statement),
+            _ => no("exactly one SQL statement is allowed"),
+        }
+    }
+
+    fn statement(&self, statement: &Statement) -> Result<Kind, Refusal> {
+        let mut walk = query::Walk::new(&self.named);
+        let kind = match statement {
+            Statement::Query(_) => Kind::Select,
+            Statement::Explain { .. } => Kind::Explain,
+            Statement::Insert(_) => Kind::Insert,
+            Statement::Update(_) => Kind::Update,
+            Statement::Delete(_) => Kind::Delete,
+            _ => return no(format!("this kind of SQL statement is not allowed: {}", self.kinds())),
+        };
+        if !self.statements.contains(&kind) {
+            return no(format!("this kind of SQL statement is not allowed: {}", self.kinds()));
+        }
+        match statement {
+            Statement::Query(query) => walk.query(query)?,
+            Statement::Insert(insert) => walk.insert(insert)?,
+            Statement::Update(update) => walk.update(update, self.require_where)?,
+            Statement::Delete(delete) => walk.delete(delete, self.require_where)?,
+            Statement::Explain {
+                describe_alias: _,
+                analyze,
+                verbose: _,
+                query_plan: _,
+                estimate,
+                statement,
+                format,
+                options,
+            } => {
+                self.explain(*analyze || *estimate, format.as_ref(), options.as_deref())?;
+                if matches!(**statement, Statement::Explain { .. }) {
+                    return no("EXPLAIN of EXPLAIN is not allowed");
+                }
+                self.statement(statement)?;
+            }
+            _ => return no("this kind of SQL statement is not allowed"),
+        }
+        Ok(kind)
+    }
+
+    fn explain(
+        &self,
+        runs: bool,
+        format: Option<&AnalyzeFormatKind>,
+        options: Option<&[UtilityOption]>,
+    ) -> Result<(), Refusal> {
+        match format {
+            None | Some(AnalyzeFormatKind::Keyword(_) | AnalyzeFormatKind::Assignment(_)) => {}
+        }
+        let harmless = |option: &UtilityOption| {
+            let UtilityOption { name, arg: _ } = option;
+            ["costs", "verbose", "format", "summary", "settings"]
+                .iter()
+                .any(|known| name.value.eq_ignore_ascii_case(known))
+        };
+        if runs || !options.unwrap_or_default().iter().all(harmless) {
+            return no("EXPLAIN may not run the statement: leave ANALYZE and unusual options out");
+        }
+        Ok(())
+    }
+
+    fn kinds(&self) -> String {
+        let word = |kind: &Kind| match kind {
+            Kind::Select => "SELECT",
+            Kind::Explain => "EXPLAIN",
+            Kind::Insert => "INSERT",
+            Kind::Update => "UPDATE",
+            Kind::Delete => "DELETE",
+        };
+        let words: Vec<_> = self.statements.iter().map(word).collect();
+        format!("send {}", words.join(" or "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! Expressions. Whatever is not listed here is refused, and every call is held against the list of functions.
+
+use sqlparser::ast::{
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, JsonReturningClause, MemberOf,
+    Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+};
+
+use super::lex::no;
+use super::query::{Walk, plain_wildcard};
+use super::types;
+use crate::Refusal;
+
+/// Words that are values without being quoted.
+const VALUES: [&str; 10] = [
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+];
+
+impl Walk<'_> {
+    pub(super) fn expressions<'e>(&mut self, all: impl IntoIterator<Item = &'e Expr>) -> Result<(), Refusal> {
+        all.into_iter().try_for_each(|expression| self.expression(expression))
+    }
+
+    pub(super) fn expression(&mut self, expression: &Expr) -> Result<(), Refusal> {
+        self.deeper(|walk| {
+            // Chains of operators lean to the left: a loop goes down there.
+            let mut here = expression;
+            while let Expr::BinaryOp { left, op, right } = here {
+                operator(op)?;
+                walk.expression(right)?;
+                here = left;
+            }
+            walk.simple(here)
+        })
+    }
+
+    fn simple(&mut self, expression: &Expr) -> Result<(), Refusal> {
+        match expression {
+            Expr::Identifier(ident) => self.column(ident),
+            Expr::CompoundIdentifier(idents) => self.idents(idents),
+            Expr::Value(value) => literal(value),
+            Expr::Nested(inner)
+            | Expr::IsFalse(inner)
+            | Expr::IsNotFalse(inner)
+            | Expr::IsTrue(inner)
+            | Expr::IsNotTrue(inner)
+            | Expr::IsNull(inner)
+            | Expr::IsNotNull(inner)
+            | Expr::IsUnknown(inner)
+            | Expr::IsNotUnknown(inner)
+            | Expr::IsJson { expr: inner, kind: _, unique_keys: _, negated: _ }
+            | Expr::IsNormalized { expr: inner, form: _, negated: _ }
+            | Expr::Extract { field: _, syntax: _, expr: inner }
+            | Expr::Ceil { expr: inner, field: _ }
+            | Expr::Floor { expr: inner, field: _ } => self.expression(inner),
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                self.expressions([&**left, &**right])
+            }
+            Expr::InList { expr, list, negated: _ } => {
+                self.expression(expr)?;
+                self.expressions(list)
+            }
+            Expr::InSubquery { expr, subquery, negated: _ } => {
+                self.expression(expr)?;
+                self.query(subquery)
+            }
+            Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => self.query(subquery),
+            Expr::Between { expr, negated: _, low, high } => self.expressions([&**expr, &**low, &**high]),
+            Expr::Tuple(all) => self.expressions(all),
+            Expr::Array(array) => self.expressions(&array.elem),
+            Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) => {
+                sets.iter().try_for_each(|set| self.expressions(set))
+            }
+            Expr::Function(function) => self.function(function),
+            Expr::UnaryOp { op, expr } => match op {
+                UnaryOperator::Plus
+                | UnaryOperator::Minus
+                | UnaryOperator::Not
+                | UnaryOperator::BitwiseNot
+                | UnaryOperator::BangNot => self.expression(expr),
+                _ => no("an operator is not allowed here: use a function or plainer SQL"),
+            },
+            Expr::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
+                self.boxed(operand)?;
+                for CaseWhen { condition, result } in conditions {
+                    self.expressions([condition, result])?;
+                }
+                self.boxed(else_result)
+            }
+            other => self.uncommon(other),
+        }
+    }
+
+    fn uncommon(&mut self, expression: &Expr) -> Result<(), Refusal> {
+        match expression {
+            Expr::Like { negated: _, any: false, expr, pattern, escape_char }
+            | Expr::ILike { negated: _, any: false, expr, pattern, escape_char }
+            | Expr::SimilarTo { negated: _, expr, pattern, escape_char } => {
+                self.expressions([&**expr, &**pattern])?;
+                self.boxed(escape_char)
+            }
+            Expr::RLike { negated: _, expr, pattern, regexp: _ } => self.expressions([&**expr, &**pattern]),
+            Expr::AnyOp { left, compare_op, right, is_some: _ } | Expr::AllOp { left, compare_op, right } => {
+                operator(compare_op)?;
+                self.expressions([&**left, &**right])
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => self.expressions([&**timestamp, &**time_zone]),
+            Expr::Position { expr, r#in } => self.expressions([&**expr, &**r#in]),
+            Expr::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } => {
+                self.expression(expr)?;
+                self.boxed(substring_from)?;
+                self.boxed(substring_for)
+            }
+            Expr::Trim { trim_where: _, trim_what, expr, trim_characters } => {
+                self.expression(expr)?;
+                self.boxed(trim_what)?;
+                self.expressions(trim_characters.iter().flatten())
+            }
+            Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                self.expressions([&**expr, &**overlay_what, &**overlay_from])?;
+                self.boxed(overlay_for)
+            }
+            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, format: None } => {
+                types::check(self.named, data_type)?;
+                self.expression(expr)
+            }
+            Expr::Convert { is_try: false, expr, data_type, charset, target_before_value: _, styles } => {
+                if let Some(data_type) = data_type {
+                    types::check(self.named, data_type)?;
+                }
+                if let Some(charset) = charset {
+                    self.named.object(charset)?;
+                }
+                self.expressions(styles)?;
+                self.expression(expr)
+            }
+            Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => {
+                types::check(self.named, data_type)?;
+                literal(value)
+            }
+            Expr::Interval(Interval {
+                value,
+                leading_field: _,
+                leading_precision: _,
+                last_field: _,
+                fractional_seconds_precision: _,
+            }) => self.expression(value),
+            Expr::Collate { expr, collation } => {
+                self.named.object(collation)?;
+                self.expression(expr)
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                self.expression(root)?;
+                access_chain.iter().try_for_each(|access| self.access(access))
+            }
+            Expr::MatchAgainst { columns, match_value, opt_search_modifier: _ } => {
+                columns.iter().try_for_each(|column| self.named.object(column))?;
+                literal(match_value)
+            }
+            Expr::MemberOf(MemberOf { value, array }) => self.expressions([&**value, &**array]),
+            _ => no("an expression is not allowed here: write it in plainer SQL"),
+        }
+    }
+
+    fn boxed(&mut self, expression: &Option<Box<Expr>>) -> Result<(), Refusal> {
+        self.expressions(expression.as_deref())
+    }
+
+    fn column(&self, ident: &Ident) -> Result<(), Refusal> {
+        if ident.quote_style.is_none() && VALUES.iter().any(|value| value.eq_ignore_ascii_case(&ident.value)) {
+            return Ok(());
+        }
+        self.named.ident(ident)
+    }
+
+    fn access(&mut self, access: &AccessExpr) -> Result<(), Refusal> {
+        match access {
+            AccessExpr::Dot(Expr::Identifier(field)) => self.named.field(field),
+            AccessExpr::Dot(_) => no("`(…).` must be followed by a plain name"),
+            AccessExpr::Subscript(Subscript::Index { index }) => self.expression(index),
+            AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) => {
+                self.expressions(lower_bound)?;
+                self.expressions(upper_bound)?;
+                self.expressions(stride)
+            }
+        }
+    }
+
+    fn function(&mut self, function: &Function) -> Result<(), Refusal> {
+        let Function { name, uses_odbc_syntax, parameters, args, within_group, filter, null_treatment: _, over } =
+            function;
+        if *uses_odbc_syntax || *parameters != FunctionArguments::None {
+            return no("this form of a call is not allowed");
+        }
+        self.named.function(name)?;
+        match args {
+            FunctionArguments::None => {}
+            FunctionArguments::Subquery(query) => self.query(query)?,
+            FunctionArguments::List(FunctionArgumentList { duplicate_treatment: _, args, clauses }) => {
+                self.function_arguments(args)?;
+                clauses.iter().try_for_each(|clause| self.clause(clause))?;
+            }
+        }
+        self.orders(within_group)?;
+        self.boxed(filter)?;
+        match over {
+            Some(WindowType::WindowSpec(spec)) => self.window(spec),
+            Some(WindowType::NamedWindow(name)) => self.named.ident(name),
+            None => Ok(()),
+        }
+    }
+
+    fn clause(&mut self, clause: &FunctionArgumentClause) -> Result<(), Refusal> {
+        match clause {
+            FunctionArgumentClause::IgnoreOrRespectNulls(_) | FunctionArgumentClause::JsonNullClause(_) => Ok(()),
+            FunctionArgumentClause::OrderBy(orders) => self.orders(orders),
+            FunctionArgumentClause::Separator(separator) => literal(separator),
+            FunctionArgumentClause::Limit(limit) => self.expression(limit),
+            FunctionArgumentClause::JsonReturningClause(JsonReturningClause { data_type }) => {
+                types::check(self.named, data_type)
+            }
+            _ => no("a call has a clause that is not allowed: leave it out"),
+        }
+    }
+
+    pub(super) fn function_arguments(&mut self, arguments: &[FunctionArg]) -> Result<(), Refusal> {
+        arguments.iter().try_for_each(|argument| {
+            let value = match argument {
+                FunctionArg::Unnamed(value) => value,
+                FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow } => {
+                    self.named.ident(name)?;
+                    arg
+                }
+                FunctionArg::ExprNamed {
+                    name: Expr::Identifier(name),
+                    arg,
+                    operator: FunctionArgOperator::RightArrow,
+                } => {
+                    self.named.ident(name)?;
+                    arg
+                }
+                _ => return no("an argument of a call is named in a way that is not allowed: write name => value"),
+            };
+            match value {
+                FunctionArgExpr::Expr(expression) => self.expression(expression),
+                FunctionArgExpr::QualifiedWildcard(name) => self.named.object(name),
+                FunctionArgExpr::Wildcard => Ok(()),
+                FunctionArgExpr::WildcardWithOptions(options) => plain_wildcard(options),
+            }
+        })
+    }
+
+    pub(super) fn window(&mut self, spec: &WindowSpec) -> Result<(), Refusal> {
+        let WindowSpec { window_name, partition_by, order_by, window_frame } = spec;
+        self.idents(window_name)?;
+        self.expressions(partition_by)?;
+        self.orders(order_by)?;
+        let Some(WindowFrame { units: _, start_bound, end_bound }) = window_frame else { return Ok(()) };
+        [Some(start_bound), end_bound.as_ref()].into_iter().flatten().try_for_each(|bound| match bound {
+            WindowFrameBound::CurrentRow => Ok(()),
+            WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => self.boxed(rows),
+        })
+    }
+}
+
+fn literal(value: &ValueWithSpan) -> Result<(), Refusal> {
+    match &value.value {
+        Value::Number(..)
+        | Value::SingleQuotedString(_)
+        | Value::DoubleQuotedString(_)
+        | Value::NationalStringLiteral(_)
+        | Value::HexStringLiteral(_)
+        | Value::SingleQuotedByteStringLiteral(_)
+        | Value::Boolean(_)
+        | Value::Null
+        | Value::Placeholder(_) => Ok(()),
+        _ => no("a literal is written in a way that is not allowed: use plain quotes"),
+    }
+}
+
+fn operator(operator: &BinaryOperator) -> Result<(), Refusal> {
+    use BinaryOperator as B;
+    match operator {
+        B::Plus
+        | B::Minus
+        | B::Multiply
+        | B::Divide
+        | B::Modulo
+        | B::StringConcat
+        | B::Gt
+        | B::Lt
+        | B::GtEq
+        | B::LtEq
+        | B::Spaceship
+        | B::Eq
+        | B::NotEq
+        | B::And
+        | B::Or
+        | B::Xor
+        | B::BitwiseOr
+        | B::BitwiseAnd
+        | B::BitwiseXor
+        | B::MyIntegerDivide
+        | B::Match
+        | B::Regexp
+        | B::Glob
+        | B::PGBitwiseXor
+        | B::PGBitwiseShiftLeft
+        | B::PGBitwiseShiftRight
+        | B::PGExp
+        | B::PGOverlap
+        | B::PGRegexMatch
+        | B::PGRegexIMatch
+        | B::PGRegexNotMatch
+        | B::PGRegexNotIMatch
+        | B::PGLikeMatch
+        | B::PGILikeMatch
+        | B::PGNotLikeMatch
+        | B::PGNotILikeMatch
+        | B::PGStartsWith
+        | B::Arrow
+        | B::LongArrow
+        | B::HashArrow
+        | B::HashLongArrow
+        | B::AtAt
+        | B::AtArrow
+        | B::ArrowAt
+        | B::HashMinus
+        | B::AtQuestion
+        | B::Question
+        | B::QuestionAnd
+        | B::QuestionPipe
+        | B::Overlaps => Ok(()),
+        _ => no("an operator is not allowed here: in PostgreSQL it may be a function of its own"),
+    }
+}

@@ -1,0 +1,174 @@
+//! What stands in FROM: tables, queries, joins and functions that give rows.
+
+use sqlparser::ast::{
+    Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn, JsonTableColumnErrorHandling, JsonTableNamedColumn,
+    JsonTableNestedColumn, ObjectName, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs,
+    TableIndexHints, TableSample, TableSampleKind, TableSampleMethod, TableSampleModifier, TableSampleQuantity,
+    TableSampleSeed, TableWithJoins,
+};
+
+use super::lex::no;
+use super::query::Walk;
+use super::types;
+use crate::Refusal;
+
+impl Walk<'_> {
+    pub(super) fn table_with_joins(&mut self, table: &TableWithJoins) -> Result<(), Refusal> {
+        let TableWithJoins { relation, joins } = table;
+        self.factor(relation)?;
+        joins.iter().try_for_each(|join| {
+            let Join { relation, global, join_operator } = join;
+            if *global {
+                return no("GLOBAL JOIN is not allowed");
+            }
+            self.factor(relation)?;
+            match join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::Left(constraint)
+                | JoinOperator::LeftOuter(constraint)
+                | JoinOperator::Right(constraint)
+                | JoinOperator::RightOuter(constraint)
+                | JoinOperator::FullOuter(constraint)
+                | JoinOperator::CrossJoin(constraint)
+                | JoinOperator::StraightJoin(constraint) => self.constraint(constraint),
+                _ => no("this kind of join is not allowed: use INNER, LEFT, RIGHT, FULL or CROSS JOIN"),
+            }
+        })
+    }
+
+    fn constraint(&mut self, constraint: &JoinConstraint) -> Result<(), Refusal> {
+        match constraint {
+            JoinConstraint::On(condition) => self.expression(condition),
+            JoinConstraint::Using(columns) => columns.iter().try_for_each(|column| self.named.object(column)),
+            JoinConstraint::Natural | JoinConstraint::None => Ok(()),
+        }
+    }
+
+    fn factor(&mut self, factor: &TableFactor) -> Result<(), Refusal> {
+        self.deeper(|walk| match factor {
+            TableFactor::Table { .. } => walk.table_factor(factor),
+            TableFactor::Derived { lateral: _, subquery, alias, sample } => {
+                if sample.is_some() {
+                    return no("TABLESAMPLE is allowed on tables only");
+                }
+                walk.maybe_alias(alias.as_ref())?;
+                walk.query(subquery)
+            }
+            TableFactor::Function { lateral: _, name, args, with_ordinality: _, alias } => {
+                walk.maybe_alias(alias.as_ref())?;
+                walk.named.function(name)?;
+                walk.function_arguments(args)
+            }
+            TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: _ } => {
+                if *with_offset || with_offset_alias.is_some() {
+                    return no("UNNEST … WITH OFFSET is not allowed");
+                }
+                walk.maybe_alias(alias.as_ref())?;
+                walk.expressions(array_exprs)
+            }
+            TableFactor::JsonTable { json_expr, json_path: _, columns, alias } => {
+                walk.maybe_alias(alias.as_ref())?;
+                walk.json_columns(columns)?;
+                walk.expression(json_expr)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                walk.maybe_alias(alias.as_ref())?;
+                walk.table_with_joins(table_with_joins)
+            }
+            _ => no("FROM holds something other than tables, queries and joins: write it in plainer SQL"),
+        })
+    }
+
+    fn table_factor(&mut self, factor: &TableFactor) -> Result<(), Refusal> {
+        let TableFactor::Table {
+            name,
+            alias,
+            args,
+            with_hints,
+            version,
+            with_ordinality: _,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+        } = factor
+        else {
+            return no("FROM holds something other than a table");
+        };
+        if !with_hints.is_empty() || version.is_some() || json_path.is_some() {
+            return no("a table has a clause that is not allowed: leave it out");
+        }
+        self.idents(partitions)?;
+        for TableIndexHints { hint_type: _, index_type: _, for_clause: _, index_names } in index_hints {
+            let primary = |name: &&Ident| !name.value.eq_ignore_ascii_case("primary");
+            self.idents(index_names.iter().filter(primary))?;
+        }
+        if let Some(TableSampleKind::AfterTableAlias(sample) | TableSampleKind::BeforeTableAlias(sample)) = sample {
+            self.sample(sample)?;
+        }
+        self.maybe_alias(alias.as_ref())?;
+        match args {
+            Some(TableFunctionArgs { args, settings: None }) => {
+                self.named.function(name)?;
+                self.function_arguments(args)
+            }
+            Some(_) => no("SETTINGS are not allowed"),
+            None => self.relation(name),
+        }
+    }
+
+    /// A table by its name, unless the name is one of WITH.
+    pub(super) fn relation(&mut self, name: &ObjectName) -> Result<(), Refusal> {
+        if self.in_scope(name) { self.named.object(name) } else { self.named.table(name) }
+    }
+
+    fn sample(&mut self, sample: &TableSample) -> Result<(), Refusal> {
+        let TableSample { modifier, name, quantity, seed, bucket, offset } = sample;
+        let method = matches!(name, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
+        if !method || *modifier != TableSampleModifier::TableSample || bucket.is_some() || offset.is_some() {
+            return no("use TABLESAMPLE BERNOULLI or SYSTEM");
+        }
+        if let Some(TableSampleSeed { modifier: _, value: _ }) = seed {}
+        match quantity {
+            Some(TableSampleQuantity { parenthesized: _, value, unit: None }) => self.expression(value),
+            _ => no("TABLESAMPLE needs a plain percentage"),
+        }
+    }
+
+    fn maybe_alias(&self, alias: Option<&TableAlias>) -> Result<(), Refusal> {
+        alias.map_or(Ok(()), |alias| self.alias(alias))
+    }
+
+    pub(super) fn alias(&self, alias: &TableAlias) -> Result<(), Refusal> {
+        let TableAlias { explicit: _, name, columns, at } = alias;
+        if at.is_some() {
+            return no("this form of alias is not allowed");
+        }
+        self.named.ident(name)?;
+        columns.iter().try_for_each(|TableAliasColumnDef { name, data_type }| {
+            self.named.ident(name)?;
+            data_type.as_ref().map_or(Ok(()), |data_type| types::check(self.named, data_type))
+        })
+    }
+
+    fn json_columns(&mut self, columns: &[JsonTableColumn]) -> Result<(), Refusal> {
+        columns.iter().try_for_each(|column| match column {
+            JsonTableColumn::ForOrdinality(name) => self.named.ident(name),
+            JsonTableColumn::Named(JsonTableNamedColumn { name, r#type, path: _, exists: _, on_empty, on_error }) => {
+                self.named.ident(name)?;
+                for handling in [on_empty, on_error].into_iter().flatten() {
+                    match handling {
+                        JsonTableColumnErrorHandling::Null
+                        | JsonTableColumnErrorHandling::Default(_)
+                        | JsonTableColumnErrorHandling::Error => {}
+                    }
+                }
+                types::check(self.named, r#type)
+            }
+            JsonTableColumn::Nested(JsonTableNestedColumn { path: _, columns }) => {
+                self.deeper(|walk| walk.json_columns(columns))
+            }
+        })
+    }
+}

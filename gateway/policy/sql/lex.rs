@@ -1,0 +1,281 @@
+//! Text to tokens, exactly as the named database reads it, or not at all. The parser gets these tokens and never the
+//! text, so that nothing is a string for us and a name for the database. Whatever databases read in two ways is refused.
+
+use sqlparser::tokenizer::{Token, Whitespace};
+
+use super::Dialect;
+use super::operators;
+use super::quoted;
+use crate::Refusal;
+
+/// Tokens of one path through all open parentheses since the last comma; what a tree can be deep.
+const MAX_CHAIN: usize = 1000;
+/// Parentheses and brackets that are open at once.
+const MAX_OPEN: usize = 48;
+/// Longest name: PostgreSQL cuts longer ones off (at 63 bytes), so that a name would stand for another one.
+const MAX_NAME: usize = 63;
+
+/// The tokens of one statement.
+pub(super) struct Lexed {
+    pub(super) tokens: Vec<Token>,
+    /// Where the last token of the statement ends in the text: before a final semicolon and comments.
+    pub(super) end: usize,
+}
+
+pub(super) struct Lexer<'a> {
+    pub(super) dialect: Dialect,
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    tokens: Vec<Token>,
+    end: usize,
+    /// Tokens since the last comma, for each open parenthesis.
+    chains: Vec<usize>,
+    chained: usize,
+    ended: bool,
+    /// Square brackets that are open.
+    pub(super) brackets: usize,
+}
+
+pub(super) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(words.into()))
+}
+
+/// Splits a statement.
+pub(super) fn lex(text: &str, dialect: Dialect) -> Result<Lexed, Refusal> {
+    let tokens = Vec::with_capacity(text.len() / 3 + 8);
+    let mut lexer =
+        Lexer { dialect, text, at: 0, tokens, end: 0, chains: vec![0], chained: 0, ended: false, brackets: 0 };
+    while let Some(byte) = lexer.peek(0) {
+        lexer.step(byte)?;
+    }
+    if lexer.tokens.iter().all(|token| matches!(token, Token::Whitespace(_))) {
+        return no("the SQL statement is empty: send one SELECT");
+    }
+    Ok(Lexed { tokens: lexer.tokens, end: lexer.end })
+}
+
+impl Lexer<'_> {
+    pub(super) fn peek(&self, ahead: usize) -> Option<u8> {
+        self.text.as_bytes().get(self.at + ahead).copied()
+    }
+
+    pub(super) fn rest(&self) -> &str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn step(&mut self, byte: u8) -> Result<(), Refusal> {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => self.space(1),
+            b'-' if self.peek(1) == Some(b'-') => self.line_comment(2)?,
+            b'#' if self.dialect == Dialect::Mysql => self.line_comment(1)?,
+            b'/' if self.peek(1) == Some(b'*') => self.block_comment()?,
+            b';' => {
+                self.ended = true;
+                self.at += 1;
+            }
+            _ if self.ended => {
+                return no("only one SQL statement is allowed: send what follows the `;` as a call of its own");
+            }
+            _ => {
+                let token = self.token(byte)?;
+                self.push(token)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn space(&mut self, bytes: usize) {
+        self.at += bytes;
+        if !matches!(self.tokens.last(), None | Some(Token::Whitespace(_))) {
+            self.tokens.push(Token::Whitespace(Whitespace::Space));
+        }
+    }
+
+    fn push(&mut self, token: Token) -> Result<(), Refusal> {
+        let strings = |token: Option<&Token>| {
+            let last = token.filter(|token| !matches!(token, Token::Whitespace(_)));
+            matches!(last, Some(Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)))
+        };
+        let before = self.tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)));
+        if strings(before) && strings(Some(&token)) {
+            return no("two string literals stand side by side: write one string, or put || or a comma between them");
+        }
+        match token {
+            Token::Comma => {
+                if let Some(chain) = self.chains.last_mut() {
+                    self.chained -= std::mem::take(chain);
+                }
+            }
+            Token::LParen | Token::LBracket => {
+                self.brackets += usize::from(token == Token::LBracket);
+                self.chains.push(0);
+            }
+            Token::RParen | Token::RBracket => {
+                self.brackets = self.brackets.saturating_sub(usize::from(token == Token::RBracket));
+                self.chained -= if self.chains.len() > 1 { self.chains.pop().unwrap_or_default() } else { 0 };
+                self.count();
+            }
+            _ => self.count(),
+        }
+        if self.chains.len() > MAX_OPEN || self.chained > MAX_CHAIN {
+            return no(
+                "the SQL statement is too deep: use fewer parentheses, and IN (…) in place of long chains of OR",
+            );
+        }
+        self.tokens.push(token);
+        self.end = self.at;
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        if let Some(chain) = self.chains.last_mut() {
+            *chain += 1;
+            self.chained += 1;
+        }
+    }
+
+    fn line_comment(&mut self, prefix: usize) -> Result<(), Refusal> {
+        let mysql = self.dialect == Dialect::Mysql && prefix == 2;
+        if mysql && self.peek(2).is_some_and(|after| !after.is_ascii_whitespace()) {
+            return no("MySQL takes `--` for a comment only before a space: write `-- ` or `- -`");
+        }
+        let line = self.rest().split('\n').next().unwrap_or_default();
+        let bare = line.strip_suffix('\r').unwrap_or(line);
+        if bare.bytes().any(|byte| byte < b' ' && byte != b'\t') {
+            return no("a comment holds control characters: leave the comment out");
+        }
+        self.space(line.len());
+        Ok(())
+    }
+
+    fn block_comment(&mut self) -> Result<(), Refusal> {
+        let inside = self.rest().get(2..).unwrap_or_default();
+        let Some(length) = inside.find("*/") else {
+            return no("a comment is not closed: leave the comment out");
+        };
+        let comment = &inside[..length];
+        if comment.starts_with(['!', '+']) || comment.starts_with("M!") || comment.contains("/*") {
+            return no(
+                "a comment that a database may run (/*! or /*+), or one inside another, is not allowed: leave it out",
+            );
+        }
+        self.space(length + 4);
+        Ok(())
+    }
+
+    fn token(&mut self, byte: u8) -> Result<Token, Refusal> {
+        match byte {
+            b'\'' => quoted::string(self, quoted::Escapes::of(self.dialect)),
+            b'"' if self.dialect == Dialect::Mysql => quoted::double(self),
+            b'"' => quoted::name(self, '"', '"'),
+            b'`' if self.dialect != Dialect::Postgres => quoted::name(self, '`', '`'),
+            b'[' if self.dialect == Dialect::Sqlite => quoted::name(self, '[', ']'),
+            b'0'..=b'9' => self.number(),
+            b'.' if self.peek(1).is_some_and(|next| next.is_ascii_digit()) => {
+                // `t.1` would be a number for some and a name for others.
+                match self.tokens.last() {
+                    Some(Token::Word(_)) => no("a name begins with a digit: quote it"),
+                    _ => self.number(),
+                }
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.word(),
+            b'$' => self.dollar(),
+            0x80.. => no("letters beyond ASCII stand outside of quotes: quote the name that holds them"),
+            _ => operators::token(self, byte),
+        }
+    }
+
+    fn word(&mut self) -> Result<Token, Refusal> {
+        let part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
+        let length = self.rest().bytes().take_while(|byte| part(*byte)).count();
+        let word = &self.text[self.at..self.at + length];
+        let after = self.peek(length);
+        if after.is_some_and(|byte| byte >= 0x80) {
+            return no("letters beyond ASCII stand outside of quotes: quote the name that holds them");
+        }
+        if word.len() > MAX_NAME {
+            return no(format!("a name has more than {MAX_NAME} bytes: databases would cut it off"));
+        }
+        match (after, word) {
+            (Some(b'\''), _) if word.len() == 1 => return quoted::prefixed(self, word),
+            (Some(b'"'), "b" | "B" | "x" | "X" | "n" | "N") if self.dialect == Dialect::Mysql => {
+                return no("write literals with a prefix in single quotes");
+            }
+            (Some(b'&'), "u" | "U") if matches!(self.peek(2), Some(b'"' | b'\'')) => {
+                return no("U& strings and names are not allowed: write the characters themselves");
+            }
+            (Some(b'\''), _) if self.dialect == Dialect::Mysql && word.starts_with('_') => {
+                return no("strings with a character set before them are not allowed: leave the prefix out");
+            }
+            _ => {}
+        }
+        let token = Token::make_word(word, None);
+        self.at += length;
+        Ok(token)
+    }
+
+    fn number(&mut self) -> Result<Token, Refusal> {
+        let rest = self.rest();
+        let digits = |from: usize| rest[from..].bytes().take_while(u8::is_ascii_digit).count();
+        let mut length = digits(0);
+        if length == 1 && rest.starts_with("0x") {
+            length = 2 + rest[2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        } else {
+            if rest[length..].starts_with('.') {
+                length += 1 + digits(length + 1);
+            }
+            if rest[length..].starts_with(['e', 'E']) {
+                let sign = usize::from(rest[length + 1..].starts_with(['+', '-']));
+                match digits(length + 1 + sign) {
+                    0 => {}
+                    exponent => length += 1 + sign + exponent,
+                }
+            }
+        }
+        let follows = rest.as_bytes().get(length).copied();
+        if follows.is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.' | b'\'' | b'"' | 0x80..))
+        {
+            return no(
+                "a number is followed by letters: put a space between them, and quote names that begin with a digit",
+            );
+        }
+        let token = match rest[..length].strip_prefix("0x") {
+            Some(hex) => Token::HexStringLiteral(hex.to_owned()),
+            None => Token::Number(rest[..length].to_owned(), false),
+        };
+        self.at += length;
+        Ok(token)
+    }
+
+    /// `$1` and, in PostgreSQL, `$tag$string$tag$`; in SQLite also `$name`.
+    fn dollar(&mut self) -> Result<Token, Refusal> {
+        let rest = self.rest();
+        let name = rest[1..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let numbered = name > 0 && rest[1..=name].bytes().all(|b| b.is_ascii_digit());
+        let closes = rest.as_bytes().get(1 + name) == Some(&b'$');
+        match self.dialect {
+            Dialect::Postgres if closes && !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                let tag = &rest[..name + 2];
+                let Some(length) = rest[tag.len()..].find(tag) else { return no("a $$ string is not closed") };
+                let string = rest[tag.len()..tag.len() + length].to_owned();
+                self.at += length + 2 * tag.len();
+                Ok(Token::SingleQuotedString(string))
+            }
+            Dialect::Postgres if numbered && !closes => self.placeholder(name + 1),
+            Dialect::Sqlite if name > 0 => self.placeholder(name + 1),
+            _ => no("a `$` stands where none may stand"),
+        }
+    }
+
+    pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
+        let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
+        self.at += length;
+        if self
+            .peek(0)
+            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..))
+        {
+            return no("a parameter runs into what follows it: put a space between them");
+        }
+        Ok(token)
+    }
+}

@@ -1,0 +1,214 @@
+//! What a statement names: tables, functions, types and aliases, decoded as the database decodes them and held against the
+//! rule.
+
+use std::collections::HashSet;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+use super::lex::no;
+use super::reserved::is_reserved;
+use super::{Dialect, Names, Spec, functions};
+use crate::Refusal;
+
+/// Schemas of the systems themselves.
+const MYSQL_SYSTEM: [&str; 3] = ["mysql", "performance_schema", "sys"];
+/// Tables of SQLite that are not the application's, besides those that begin with `sqlite_` and `pragma_`.
+const SQLITE_SYSTEM: [&str; 6] = ["dbstat", "bytecode", "tables_used", "fsdir", "csv", "completion"];
+
+/// The names of a rule, compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    dialect: Dialect,
+    schemas: Pair,
+    tables: Pair,
+    default_schema: String,
+    system: bool,
+    functions: HashSet<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    allow: GlobSet,
+    deny: GlobSet,
+}
+
+/// A name as the database knows it.
+struct Name {
+    exact: String,
+    lower: String,
+}
+
+impl Named {
+    pub(super) fn compile(spec: &Spec) -> Result<Self, String> {
+        let mut known: HashSet<String> = functions::of(spec.dialect).map(str::to_owned).collect();
+        known.extend(spec.functions.allow.iter().map(|name| name.to_ascii_lowercase()));
+        for name in &spec.functions.deny {
+            known.remove(&name.to_ascii_lowercase());
+        }
+        let default = match spec.dialect {
+            Dialect::Postgres => "public",
+            Dialect::Mysql => "",
+            Dialect::Sqlite => "main",
+        };
+        let lower = spec.dialect != Dialect::Mysql;
+        Ok(Self {
+            dialect: spec.dialect,
+            schemas: Pair::compile(&spec.schemas, lower && spec.dialect == Dialect::Sqlite, "schemas")?,
+            tables: Pair::compile(&spec.tables, lower && spec.dialect == Dialect::Sqlite, "tables")?,
+            default_schema: spec.default_schema.clone().unwrap_or_else(|| default.to_owned()),
+            system: spec.system_tables,
+            functions: known,
+        })
+    }
+
+    /// A table that is no common table expression.
+    pub(super) fn table(&self, name: &ObjectName) -> Result<(), Refusal> {
+        let parts = self.parts(name)?;
+        let (schema, table) = match parts.as_slice() {
+            [table] => (None, table),
+            [schema, table] => (Some(schema), table),
+            _ => return no(format!("the table {} has too many parts: write schema.table", shown(name))),
+        };
+        if self.dialect == Dialect::Mysql && schema.is_none() && table.lower == "dual" {
+            return Ok(());
+        }
+        if !self.system && self.is_system(schema.map(|s| s.lower.as_str()), &table.lower) {
+            return no(format!("the system table {} is not allowed", shown(name)));
+        }
+        let default = Name { exact: self.default_schema.clone(), lower: self.default_schema.to_ascii_lowercase() };
+        let schema = schema.unwrap_or(&default);
+        if !self.schemas.allows(&[schema]) {
+            return no(format!("the schema of the table {} is not allowed", shown(name)));
+        }
+        let whole = Name {
+            exact: format!("{}.{}", schema.exact, table.exact),
+            lower: format!("{}.{}", schema.lower, table.lower),
+        };
+        if !self.tables.allows(&[table, &whole]) {
+            return no(format!("the table {} is not allowed", shown(name)));
+        }
+        Ok(())
+    }
+
+    fn is_system(&self, schema: Option<&str>, table: &str) -> bool {
+        match self.dialect {
+            Dialect::Postgres => table.starts_with("pg_") || schema.is_some_and(|schema| schema.starts_with("pg_")),
+            Dialect::Mysql => schema.is_some_and(|schema| MYSQL_SYSTEM.contains(&schema)),
+            Dialect::Sqlite => {
+                let own = ["sqlite_master", "sqlite_schema"];
+                (table.starts_with("sqlite_") && !own.contains(&table))
+                    || table.starts_with("pragma_")
+                    || SQLITE_SYSTEM.contains(&table)
+            }
+        }
+    }
+
+    /// A function, wherever it stands.
+    pub(super) fn function(&self, name: &ObjectName) -> Result<(), Refusal> {
+        let mut parts = Vec::with_capacity(2);
+        for part in &name.0 {
+            let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
+            parts.push(self.decoded(ident));
+        }
+        let known = match parts.as_slice() {
+            [only] => self.has(only),
+            [schema, only] if self.dialect == Dialect::Postgres && schema.exact == "pg_catalog" => self.has(only),
+            [schema, only] => self.functions.contains(&format!("{}.{}", schema.exact, only.exact)),
+            _ => false,
+        };
+        if known { Ok(()) } else { no(format!("the function {} is not on the list of allowed functions", shown(name))) }
+    }
+
+    /// Whether a bare name, as the database knows it, is an allowed function.
+    pub(super) fn has_function(&self, lower: &str) -> bool {
+        self.functions.contains(lower)
+    }
+
+    fn has(&self, name: &Name) -> bool {
+        self.functions.contains(if self.dialect == Dialect::Postgres { &name.exact } else { &name.lower })
+    }
+
+    /// A field that is asked of a value, `(value).field`: for PostgreSQL that is a call, if a function has the name.
+    pub(super) fn field(&self, ident: &Ident) -> Result<(), Refusal> {
+        self.ident(ident)?;
+        if self.dialect == Dialect::Postgres && !self.has(&self.decoded(ident)) {
+            return no(format!(
+                "`(…).{}` may be a call of a function: name the table and the column instead",
+                ident.value.escape_default()
+            ));
+        }
+        Ok(())
+    }
+
+    /// A name that only stands for itself: an alias, a column, a window.
+    pub(super) fn ident(&self, ident: &Ident) -> Result<(), Refusal> {
+        if ident.quote_style.is_none() && is_reserved(self.dialect, &ident.value) {
+            return no(format!("the word {} cannot be a name here: quote it, or choose another", ident.value));
+        }
+        Ok(())
+    }
+
+    /// A name of several parts that is neither table nor function.
+    pub(super) fn object(&self, name: &ObjectName) -> Result<(), Refusal> {
+        self.parts(name).map(|_| ())
+    }
+
+    fn parts(&self, name: &ObjectName) -> Result<Vec<Name>, Refusal> {
+        let mut parts = Vec::with_capacity(name.0.len());
+        for part in &name.0 {
+            let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
+            if matches!(ident.quote_style, Some('\'')) || self.mysql_string(ident) {
+                return no(format!("the name {} stands in the wrong quotes", ident.value.escape_default()));
+            }
+            self.ident(ident)?;
+            parts.push(self.decoded(ident));
+        }
+        Ok(parts)
+    }
+
+    fn mysql_string(&self, ident: &Ident) -> bool {
+        self.dialect == Dialect::Mysql && ident.quote_style == Some('"')
+    }
+
+    fn decoded(&self, ident: &Ident) -> Name {
+        let lower = ident.value.to_ascii_lowercase();
+        let folds = match self.dialect {
+            Dialect::Postgres => ident.quote_style.is_none(),
+            Dialect::Mysql => false,
+            Dialect::Sqlite => true,
+        };
+        Name { exact: if folds { lower.clone() } else { ident.value.clone() }, lower }
+    }
+
+    /// The name under which a common table expression is found again.
+    pub(super) fn scoped(&self, ident: &Ident) -> String {
+        self.decoded(ident).exact
+    }
+}
+
+impl Pair {
+    fn compile(names: &Names, lower: bool, setting: &str) -> Result<Self, String> {
+        let set = |globs: &[String], lower: bool, list: &str| -> Result<GlobSet, String> {
+            let mut builder = GlobSetBuilder::new();
+            for glob in globs {
+                let glob = if lower { glob.to_ascii_lowercase() } else { glob.clone() };
+                let bad = |e: globset::Error| format!("{setting}.{list}: {glob:?} is not a glob: {}", e.kind());
+                builder.add(Glob::new(&glob).map_err(bad)?);
+            }
+            builder.build().map_err(|e| format!("{setting}.{list}: {}", e.kind()))
+        };
+        Ok(Self { allow: set(&names.allow, lower, "allow")?, deny: set(&names.deny, true, "deny")? })
+    }
+
+    /// A denied spelling overrides; denial does not look at case, permission does where the database does.
+    fn allows(&self, spellings: &[&Name]) -> bool {
+        !spellings.iter().any(|name| self.deny.is_match(&name.lower))
+            && spellings.iter().any(|name| self.allow.is_match(&name.exact))
+    }
+}
+
+/// A name for an answer, in bounds and on one line.
+pub(super) fn shown(name: &ObjectName) -> String {
+    name.to_string().chars().take(120).flat_map(char::escape_default).collect()
+}

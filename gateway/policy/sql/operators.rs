@@ -1,0 +1,157 @@
+//! Operators and punctuation, cut as each database cuts them. An operator that is not known here is refused: in PostgreSQL
+//! it may run a function of a stranger.
+
+use sqlparser::tokenizer::Token;
+
+use super::Dialect;
+use super::lex::{Lexer, no};
+use crate::Refusal;
+
+/// Characters of PostgreSQL's operators.
+const SIGNS: &[u8] = b"+-*/<>=~!@#%^&|?";
+/// Those without which an operator of several characters does not end in `+` or `-`.
+const KEEPING: &[u8] = b"~!@#%^&|?";
+
+/// SQLite's and MySQL's operators, long ones first.
+const SQLITE: [&str; 21] = [
+    "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|", "~", "<", ">", "=",
+];
+const MYSQL: [&str; 22] = [
+    "->>", "<=>", "||", "&&", "->", "<<", ">>", "<=", ">=", "<>", "!=", "+", "-", "*", "/", "%", "&", "|", "^", "~",
+    "<", ">",
+];
+
+/// The token that begins with this byte.
+pub(super) fn token(lexer: &mut Lexer<'_>, byte: u8) -> Result<Token, Refusal> {
+    if let Some(token) = punctuation(lexer, byte) {
+        lexer.at += 1;
+        return Ok(token);
+    }
+    match (lexer.dialect, byte) {
+        (Dialect::Postgres, b':') if lexer.rest().starts_with("::") => {
+            lexer.at += 2;
+            Ok(Token::DoubleColon)
+        }
+        // A slice, as in `a[1:2]`.
+        (Dialect::Postgres, b':') if lexer.brackets > 0 && !lexer.rest().starts_with(":=") => {
+            lexer.at += 1;
+            Ok(Token::Colon)
+        }
+        (Dialect::Mysql, b'?') => lexer.placeholder(1),
+        (Dialect::Sqlite, b'?' | b':' | b'@') => {
+            let name = |b: &u8| if byte == b'?' { b.is_ascii_digit() } else { b.is_ascii_alphanumeric() || *b == b'_' };
+            let length = 1 + lexer.rest()[1..].bytes().take_while(name).count();
+            if byte != b'?' && length == 1 {
+                return no("a parameter has no name");
+            }
+            lexer.placeholder(length)
+        }
+        (Dialect::Mysql, b'@' | b':') => {
+            no("variables and assignments are not allowed: use values or parameters (`?`)")
+        }
+        _ => operator(lexer),
+    }
+}
+
+fn punctuation(lexer: &Lexer<'_>, byte: u8) -> Option<Token> {
+    Some(match byte {
+        b'(' => Token::LParen,
+        b')' => Token::RParen,
+        b',' => Token::Comma,
+        b'.' => Token::Period,
+        b'[' if lexer.dialect == Dialect::Postgres => Token::LBracket,
+        b']' if lexer.dialect == Dialect::Postgres => Token::RBracket,
+        _ => return None,
+    })
+}
+
+fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
+    let rest = lexer.rest();
+    let length = match lexer.dialect {
+        Dialect::Postgres => postgres(rest),
+        Dialect::Sqlite => SQLITE.iter().find(|op| rest.starts_with(**op)).map_or(0, |op| op.len()),
+        Dialect::Mysql => {
+            let known = MYSQL.iter().copied().chain(["=", "!"]).find(|op| rest.starts_with(*op));
+            known.map_or(0, str::len)
+        }
+    };
+    let sign = &rest[..length];
+    match known(sign) {
+        Some(token) if length > 0 => {
+            lexer.at += length;
+            Ok(token)
+        }
+        _ => {
+            let shown: String = rest.chars().take(length.max(1)).flat_map(char::escape_default).collect();
+            no(format!("the sign `{shown}` is not allowed here"))
+        }
+    }
+}
+
+/// How many bytes PostgreSQL takes for one operator.
+fn postgres(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let mut length = bytes.iter().take_while(|byte| SIGNS.contains(byte)).count();
+    for at in 1..length {
+        if matches!(&bytes[at..(at + 2).min(bytes.len())], b"--" | b"/*") {
+            length = at;
+            break;
+        }
+    }
+    if !bytes[..length].iter().any(|byte| KEEPING.contains(byte)) {
+        while length > 1 && matches!(bytes[length - 1], b'+' | b'-') {
+            length -= 1;
+        }
+    }
+    length
+}
+
+fn known(sign: &str) -> Option<Token> {
+    Some(match sign {
+        "+" => Token::Plus,
+        "-" => Token::Minus,
+        "*" => Token::Mul,
+        "/" => Token::Div,
+        "%" => Token::Mod,
+        "=" => Token::Eq,
+        "==" => Token::DoubleEq,
+        "<>" | "!=" => Token::Neq,
+        "<" => Token::Lt,
+        ">" => Token::Gt,
+        "<=" => Token::LtEq,
+        ">=" => Token::GtEq,
+        "<=>" => Token::Spaceship,
+        "=>" => Token::RArrow,
+        "||" => Token::StringConcat,
+        "&&" => Token::Overlap,
+        "&" => Token::Ampersand,
+        "|" => Token::Pipe,
+        "^" => Token::Caret,
+        "#" => Token::Sharp,
+        "!" => Token::ExclamationMark,
+        "~" => Token::Tilde,
+        "~*" => Token::TildeAsterisk,
+        "!~" => Token::ExclamationMarkTilde,
+        "!~*" => Token::ExclamationMarkTildeAsterisk,
+        "~~" => Token::DoubleTilde,
+        "~~*" => Token::DoubleTildeAsterisk,
+        "!~~" => Token::ExclamationMarkDoubleTilde,
+        "!~~*" => Token::ExclamationMarkDoubleTildeAsterisk,
+        "<<" => Token::ShiftLeft,
+        ">>" => Token::ShiftRight,
+        "->" => Token::Arrow,
+        "->>" => Token::LongArrow,
+        "#>" => Token::HashArrow,
+        "#>>" => Token::HashLongArrow,
+        "@>" => Token::AtArrow,
+        "<@" => Token::ArrowAt,
+        "#-" => Token::HashMinus,
+        "@?" => Token::AtQuestion,
+        "@@" => Token::AtAt,
+        "?" => Token::Question,
+        "?&" => Token::QuestionAnd,
+        "?|" => Token::QuestionPipe,
+        "^@" => Token::CaretAt,
+        _ => return None,
+    })
+}

@@ -1,0 +1,105 @@
+//! What stands in quotes: strings and names. Where a backslash ends a string depends on a server's settings, so that one
+//! before a quote is refused.
+
+use sqlparser::tokenizer::Token;
+
+use super::Dialect;
+use super::lex::{Lexer, no};
+use crate::Refusal;
+
+/// Longest name, in bytes.
+const MAX_NAME: usize = 63;
+
+/// What a backslash in a string may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escapes {
+    /// Never more than a character.
+    Never,
+    /// A character or an escape, as the server is set.
+    Perhaps,
+    /// An escape, as in `E'…'`.
+    Always,
+}
+
+impl Escapes {
+    pub(super) fn of(dialect: Dialect) -> Self {
+        if dialect == Dialect::Sqlite { Self::Never } else { Self::Perhaps }
+    }
+}
+
+/// A string in single quotes, at which the lexer stands.
+pub(super) fn string(lexer: &mut Lexer<'_>, escapes: Escapes) -> Result<Token, Refusal> {
+    Ok(Token::SingleQuotedString(body(lexer, '\'', escapes)?))
+}
+
+/// `"…"` of MySQL: a string, or a name, as the server is set.
+pub(super) fn double(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
+    Ok(Token::DoubleQuotedString(body(lexer, '"', Escapes::Perhaps)?))
+}
+
+/// `E'…'`, `B'…'`, `X'…'` and `N'…'`.
+pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Refusal> {
+    let postgres = lexer.dialect == Dialect::Postgres;
+    let plain = |digits: fn(&u8) -> bool, text: &str| text.bytes().all(|byte| digits(&byte));
+    let refused = || no(format!("a string with the prefix {prefix} is not allowed here"));
+    lexer.at += 1;
+    match prefix {
+        "e" | "E" if postgres => string(lexer, Escapes::Always),
+        "n" | "N" if lexer.dialect != Dialect::Sqlite => {
+            Ok(Token::NationalStringLiteral(body(lexer, '\'', Escapes::Perhaps)?))
+        }
+        "x" | "X" => match body(lexer, '\'', Escapes::Never)? {
+            hex if plain(u8::is_ascii_hexdigit, &hex) => Ok(Token::HexStringLiteral(hex)),
+            _ => refused(),
+        },
+        "b" | "B" if lexer.dialect != Dialect::Sqlite => match body(lexer, '\'', Escapes::Never)? {
+            bits if plain(|b| matches!(b, b'0' | b'1'), &bits) => Ok(Token::SingleQuotedByteStringLiteral(bits)),
+            _ => refused(),
+        },
+        _ => refused(),
+    }
+}
+
+fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, Refusal> {
+    let rest = &lexer.rest()[1..];
+    let (mut text, mut characters, mut backslashes) = (String::new(), rest.char_indices().peekable(), 0);
+    while let Some((at, character)) = characters.next() {
+        let escaped = backslashes % 2 == 1;
+        backslashes = if character == '\\' { backslashes + 1 } else { 0 };
+        if character == quote && escaped && escapes == Escapes::Perhaps {
+            return no("a backslash stands before a quote: write the quote twice");
+        }
+        if character == quote && !(escaped && escapes == Escapes::Always) {
+            if !characters.peek().is_some_and(|(_, next)| *next == quote) {
+                lexer.at += at + 2;
+                return Ok(text);
+            }
+            characters.next();
+        }
+        text.push(character);
+    }
+    no("a string is not closed")
+}
+
+/// A name in quotes, decoded.
+pub(super) fn name(lexer: &mut Lexer<'_>, open: char, close: char) -> Result<Token, Refusal> {
+    let rest = &lexer.rest()[1..];
+    let (mut text, mut characters) = (String::new(), rest.char_indices().peekable());
+    while let Some((at, character)) = characters.next() {
+        if character == close {
+            if open != close || !characters.peek().is_some_and(|(_, next)| *next == close) {
+                lexer.at += at + 2;
+                return match text.len() {
+                    1..=MAX_NAME => Ok(Token::make_word(&text, Some(open))),
+                    _ => no(format!("a quoted name must have 1 to {MAX_NAME} bytes")),
+                };
+            }
+            characters.next();
+        }
+        if character.is_control() {
+            return no("a quoted name holds control characters");
+        }
+        text.push(character);
+    }
+    no("a quoted name is not closed")
+}

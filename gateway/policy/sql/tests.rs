@@ -1,0 +1,283 @@
+//! Tests of `sql`: the corpora, what a rule says, and what no input may do.
+
+use super::*;
+
+const CORPORA: [(Dialect, &str, &str); 3] = [
+    (
+        Dialect::Postgres,
+        include_str!("../../../tests/corpora/sql/attack-postgres.sql"),
+        include_str!("../../../tests/corpora/sql/benign-postgres.sql"),
+    ),
+    (
+        Dialect::Mysql,
+        include_str!("../../../tests/corpora/sql/attack-mysql.sql"),
+        include_str!("../../../tests/corpora/sql/benign-mysql.sql"),
+    ),
+    (
+        Dialect::Sqlite,
+        include_str!("../../../tests/corpora/sql/attack-sqlite.sql"),
+        include_str!("../../../tests/corpora/sql/benign-sqlite.sql"),
+    ),
+];
+
+fn rule(dialect: Dialect) -> Sql {
+    Sql::compile(&Spec { dialect, ..Spec::default() }).unwrap()
+}
+
+fn lines(corpus: &str) -> impl Iterator<Item = String> {
+    corpus.lines().map(|line| line.replace("${CR}", "\r"))
+}
+
+#[test]
+fn no_attack_passes() {
+    let mut count = 0;
+    for (dialect, attacks, _) in CORPORA {
+        let passed: Vec<_> = lines(attacks).filter(|attack| rule(dialect).check(attack).is_ok()).collect();
+        assert!(passed.is_empty(), "{dialect:?}: {passed:#?}");
+        count += attacks.lines().count();
+    }
+    assert!(count >= 500, "{count} attacks");
+}
+
+#[test]
+fn at_most_two_in_a_hundred_benign_statements_are_refused() {
+    let (mut count, mut refused) = (0, Vec::new());
+    for (dialect, _, benign) in CORPORA {
+        let rule = rule(dialect);
+        count += benign.lines().count();
+        refused.extend(lines(benign).filter_map(|text| rule.check(&text).err().map(|no| (dialect, text, no.0))));
+    }
+    assert!(count >= 230 && refused.len() * 50 <= count, "{} of {count}: {refused:#?}", refused.len());
+}
+
+fn spec(dialect: Dialect, change: impl FnOnce(&mut Spec)) -> Sql {
+    let mut spec = Spec { dialect, ..Spec::default() };
+    change(&mut spec);
+    Sql::compile(&spec).unwrap()
+}
+
+fn globs(allow: &[&str], deny: &[&str]) -> Names {
+    let own = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect();
+    Names { allow: own(allow), deny: own(deny) }
+}
+
+#[test]
+fn tables_are_compared_as_the_database_knows_them() {
+    let rule = spec(Dialect::Postgres, |spec| spec.tables = globs(&["orders", "shop.*"], &["shop.secret*"]));
+    for allowed in [
+        "SELECT * FROM orders",
+        "SELECT * FROM ORDERS",
+        "SELECT * FROM \"orders\"",
+        "SELECT * FROM public.orders AS secrets",
+        "SELECT * FROM shop.anything",
+        "WITH secret AS (SELECT * FROM orders) SELECT * FROM secret",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT * FROM t",
+    ] {
+        assert_eq!(rule.check(allowed).map(|ok| ok.kind), Ok(Kind::Select), "{allowed}");
+    }
+    for refused in [
+        "SELECT * FROM \"Orders\"",
+        "SELECT * FROM secret",
+        "SELECT * FROM orders, secret",
+        "SELECT * FROM orders JOIN secret ON true",
+        "SELECT (SELECT 1 FROM secret)",
+        "SELECT * FROM shop.secret_plans",
+        "SELECT * FROM shop.\"SECRET\"",
+        "SELECT * FROM a.b.orders",
+        "WITH secret AS (SELECT * FROM secret) SELECT * FROM secret",
+        "WITH secret AS (SELECT 1) SELECT * FROM public.secret",
+        "SELECT * FROM (WITH secret AS (SELECT 1) SELECT * FROM secret) AS a, secret",
+        "SELECT * FROM ONLY secret",
+        "SELECT * FROM only secret",
+        "SELECT 1 ORDER BY (SELECT 1 FROM secret)",
+    ] {
+        assert!(rule.check(refused).is_err(), "{refused}");
+    }
+    let schemas = spec(Dialect::Postgres, |spec| spec.schemas = globs(&["shop"], &[]));
+    assert!(schemas.check("SELECT * FROM shop.a").is_ok() && schemas.check("SELECT * FROM a").is_err());
+    let mysql = spec(Dialect::Mysql, |spec| spec.tables = globs(&["orders"], &["secret"]));
+    assert!(mysql.check("SELECT * FROM orders").is_ok() && mysql.check("SELECT 1 FROM dual").is_ok());
+    for refused in ["SELECT * FROM Orders", "SELECT * FROM SECRET", "WITH Secret AS (SELECT 1) SELECT * FROM secret"] {
+        assert!(mysql.check(refused).is_err(), "{refused}");
+    }
+    let sqlite = spec(Dialect::Sqlite, |spec| spec.tables = globs(&["Orders"], &[]));
+    assert!(sqlite.check("SELECT * FROM ORDERS").is_ok() && sqlite.check("SELECT * FROM 'secret'").is_err());
+}
+
+#[test]
+fn a_limit_is_added_held_or_asked_for() {
+    let rule = spec(Dialect::Postgres, |spec| spec.max_rows = Some(100));
+    let rewritten = |text: &str| rule.check(text).map(|ok| ok.rewritten);
+    assert_eq!(rewritten("SELECT 1 LIMIT 100"), Ok(None));
+    assert_eq!(rewritten("SELECT 1 FETCH FIRST 5 ROWS ONLY"), Ok(None));
+    assert_eq!(rewritten("VALUES (1), (2)"), Ok(None));
+    assert_eq!(rewritten("SELECT 1 ; -- end"), Ok(Some("SELECT 1\nLIMIT 100".into())));
+    assert_eq!(rewritten("SELECT 1 -- end"), Ok(Some("SELECT 1\nLIMIT 100".into())));
+    assert_eq!(
+        rewritten("SELECT 1 UNION (SELECT 2 LIMIT 999)"),
+        Ok(Some("SELECT 1 UNION (SELECT 2 LIMIT 999)\nLIMIT 100".into()))
+    );
+    assert_eq!(rewritten("SELECT * FROM t OFFSET 5"), Ok(Some("SELECT * FROM t OFFSET 5\nLIMIT 100".into())));
+    for refused in [
+        "SELECT 1 LIMIT 101",
+        "SELECT 1 LIMIT $1",
+        "SELECT 1 LIMIT 50 + 51",
+        "SELECT 1 FETCH FIRST 5 ROWS WITH TIES",
+        "SELECT 1 FETCH FIRST 500 ROWS ONLY",
+    ] {
+        assert!(rule.check(refused).is_err(), "{refused}");
+    }
+    let asking = spec(Dialect::Mysql, |spec| {
+        spec.max_rows = Some(10);
+        spec.missing_limit = MissingLimit::Refuse;
+    });
+    assert!(asking.check("SELECT 1").is_err() && asking.check("SELECT 1 LIMIT 5, 10").is_ok());
+    assert!(asking.check("SELECT 1 LIMIT 5, 11").is_err());
+}
+
+#[test]
+fn writes_pass_where_a_rule_names_them() {
+    let rule = spec(Dialect::Postgres, |spec| {
+        spec.statements = vec![Kind::Insert, Kind::Update, Kind::Delete, Kind::Explain];
+        spec.tables = globs(&["orders"], &[]);
+    });
+    for (text, kind) in [
+        ("INSERT INTO orders (id) VALUES (1), ($1) RETURNING id", Kind::Insert),
+        ("INSERT INTO orders (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET note = 'x'", Kind::Insert),
+        ("UPDATE orders SET note = lower(note) WHERE id = 1", Kind::Update),
+        ("DELETE FROM orders WHERE id = 1", Kind::Delete),
+        ("EXPLAIN DELETE FROM orders WHERE id = 1", Kind::Explain),
+    ] {
+        assert_eq!(rule.check(text).map(|ok| ok.kind), Ok(kind), "{text}");
+    }
+    for refused in [
+        "SELECT 1",
+        "EXPLAIN SELECT 1",
+        "DELETE FROM orders",
+        "UPDATE orders SET note = 'x'",
+        "UPDATE orders SET note = pg_read_file('x') WHERE id = 1",
+        "UPDATE orders SET note = (SELECT note FROM secret) WHERE id = 1",
+        "DELETE FROM secret WHERE id = 1",
+        "DELETE FROM orders USING secret WHERE true",
+        "INSERT INTO orders SELECT * FROM secret",
+        "EXPLAIN ANALYZE DELETE FROM orders WHERE id = 1",
+        "EXPLAIN EXPLAIN DELETE FROM orders WHERE id = 1",
+        "WITH a AS (SELECT 1) INSERT INTO orders SELECT * FROM a",
+    ] {
+        assert!(rule.check(refused).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn functions_are_added_and_taken_away_by_their_whole_name() {
+    let rule = spec(Dialect::Postgres, |spec| {
+        spec.functions = Functions { allow: vec!["app.score".into()], deny: vec!["MD5".into()] };
+    });
+    assert!(rule.check("SELECT app.score(1)").is_ok() && rule.check("SELECT lower('x')").is_ok());
+    for refused in ["SELECT score(1)", "SELECT md5('x')", "SELECT pg_catalog.md5('x')", "SELECT \"LOWER\"('x')"] {
+        assert!(rule.check(refused).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn a_rule_that_says_nothing_sensible_does_not_compile() {
+    let error = |change: &dyn Fn(&mut Spec)| {
+        let mut spec = Spec::default();
+        change(&mut spec);
+        Sql::compile(&spec).unwrap_err()
+    };
+    assert!(error(&|spec| spec.statements.clear()).starts_with("statements: "));
+    assert!(error(&|spec| spec.max_rows = Some(0)).starts_with("max_rows: "));
+    assert!(error(&|spec| spec.max_bytes = 65_537).starts_with("max_bytes: "));
+    assert!(error(&|spec| spec.tables.deny = vec!["a{".into()]).starts_with("tables.deny: \"a{\""));
+    assert!(serde_json::from_str::<Spec>(r#"{"dialect": "sqlite", "max_row": 5}"#).is_err());
+    assert_eq!(serde_json::from_str::<Spec>("{}").unwrap(), Spec::default());
+}
+
+#[test]
+fn what_is_too_long_too_deep_or_no_text_is_refused() {
+    for dialect in [Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite] {
+        let rule = rule(dialect);
+        let many = |text: &str, times: usize| text.repeat(times);
+        for text in [
+            String::new(),
+            " ".into(),
+            "SELECT 1\0".into(),
+            "SELECT\u{a0}1".into(),
+            "SELECT 1\u{b}".into(),
+            format!("SELECT '{}'", many("x", MAX_BYTES)),
+            format!("SELECT {}1{}", many("(", 60), many(")", 60)),
+            format!("SELECT {}", many("(", 60_000)),
+            format!("SELECT 1{}", many("+1", 30_000)),
+            format!("SELECT {}1", many("- ", 30_000)),
+            format!("SELECT {}1", many("NOT ", 15_000)),
+            format!("SELECT 1{}", many(" IS NULL", 8_000)),
+            format!("SELECT 1{}", many("::int", 8_000)),
+            format!("SELECT 1{}", many(" UNION SELECT 1", 4_000)),
+            format!("SELECT {}", many("CASE WHEN 1 THEN ", 3_000)),
+            format!("SELECT * FROM {}a", many("(SELECT * FROM ", 3_000)),
+            format!("SELECT * FROM {}", many("(", 40)),
+            format!("WITH {} SELECT 1", many("a AS (WITH ", 40)),
+        ] {
+            let shown: String = text.chars().take(40).collect();
+            assert!(rule.check(&text).is_err(), "{dialect:?}: {shown}");
+        }
+        let long = format!("SELECT * FROM t WHERE id IN ({})", vec!["12345"; 9_000].join(", "));
+        assert!(rule.check(&long).is_ok(), "{:?}", rule.check(&long));
+        assert!(rule.check(&format!("SELECT * FROM t WHERE {}", vec!["a = 1"; 200].join(" OR "))).is_ok());
+    }
+}
+
+/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one SELECT.
+#[test]
+fn no_text_makes_it_panic() {
+    let all: Vec<String> = CORPORA.iter().flat_map(|(_, a, b)| lines(a).chain(lines(b))).collect();
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap()
+    };
+    let rules = CORPORA.map(|(dialect, _, _)| rule(dialect));
+    for _ in 0..20_000 {
+        let mut text = String::new();
+        for _ in 0..=random(2) {
+            let line: Vec<char> = all[random(all.len())].chars().collect();
+            let (from, to) = (random(line.len() + 1), random(line.len() + 1));
+            text.extend(&line[from.min(to)..from.max(to)]);
+        }
+        for rule in &rules {
+            if let Ok(checked) = rule.check(&text) {
+                assert_eq!(checked.kind, Kind::Select);
+            }
+        }
+    }
+}
+
+/// Prints what a decision costs: `cargo test --release -p lockgate-policy sql -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_a_decision() {
+    for (dialect, text) in [
+        (Dialect::Postgres, "SELECT id, name FROM customers WHERE id = $1 ORDER BY name LIMIT 10"),
+        (
+            Dialect::Postgres,
+            "SELECT c.name, count(*), sum(o.total) FROM customers c JOIN orders o ON o.customer_id = c.id WHERE o.placed_at \
+             >= now() - interval '30 days' AND o.status IN ('paid', 'sent') GROUP BY c.name ORDER BY 3 DESC LIMIT 20",
+        ),
+        (Dialect::Mysql, "SELECT id, name FROM customers WHERE id = ? ORDER BY name LIMIT 10"),
+        (Dialect::Sqlite, "SELECT id, name FROM customers WHERE id = ? ORDER BY name LIMIT 10"),
+    ] {
+        let rule = spec(dialect, |spec| spec.max_rows = Some(100));
+        let mut best = f64::MAX;
+        for _ in 0..20 {
+            let start = std::time::Instant::now();
+            for _ in 0..1000 {
+                std::hint::black_box(rule.check(std::hint::black_box(text)).unwrap());
+            }
+            best = best.min(start.elapsed().as_secs_f64() * 1e3);
+        }
+        eprintln!("{best:.1} µs  {dialect:?} {} bytes", text.len());
+    }
+}

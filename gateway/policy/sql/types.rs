@@ -1,0 +1,92 @@
+//! Types that a value may be cast to. A type of an unknown name is one that the server's owner made, such as an enum; types
+//! that are declared on the spot are refused.
+
+use sqlparser::ast::{ArrayElemTypeDef, DataType};
+
+use super::lex::no;
+use super::names::Named;
+use crate::Refusal;
+
+/// Deepest array of arrays.
+const MAX_DEPTH: usize = 6;
+
+pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> {
+    let mut inner = data_type;
+    for _ in 0..MAX_DEPTH {
+        inner = match inner {
+            DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
+                element
+            }
+            DataType::Custom(name, _) => return named.object(name),
+            plain if is_plain(plain) => return Ok(()),
+            _ => break,
+        };
+    }
+    no(format!(
+        "the type {} is not allowed",
+        data_type.to_string().chars().take(60).collect::<String>().escape_default()
+    ))
+}
+
+fn is_plain(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Character(_)
+            | T::Char(_)
+            | T::CharacterVarying(_)
+            | T::CharVarying(_)
+            | T::Varchar(_)
+            | T::Nvarchar(_)
+            | T::Uuid
+            | T::Binary(_)
+            | T::Varbinary(_)
+            | T::Blob(_)
+            | T::Bytes(_)
+            | T::Bytea
+            | T::Numeric(_)
+            | T::Decimal(_)
+            | T::Dec(_)
+            | T::DecimalUnsigned(_)
+            | T::DecUnsigned(_)
+            | T::Float(_)
+            | T::Float4
+            | T::Float8
+            | T::Real
+            | T::Double(_)
+            | T::DoublePrecision
+            | T::TinyInt(_)
+            | T::Int2(_)
+            | T::SmallInt(_)
+            | T::MediumInt(_)
+            | T::Int(_)
+            | T::Int4(_)
+            | T::Int8(_)
+            | T::Integer(_)
+            | T::BigInt(_)
+            | T::IntUnsigned(_)
+            | T::IntegerUnsigned(_)
+            | T::BigIntUnsigned(_)
+            | T::Signed
+            | T::SignedInteger
+            | T::Unsigned
+            | T::UnsignedInteger
+            | T::Bool
+            | T::Boolean
+            | T::Date
+            | T::Time(..)
+            | T::Datetime(_)
+            | T::Timestamp(..)
+            | T::Interval { .. }
+            | T::JSON
+            | T::JSONB
+            | T::Regclass
+            | T::Text
+            | T::Bit(_)
+            | T::BitVarying(_)
+            | T::VarBit(_)
+            | T::GeometricType(_)
+            | T::TsVector
+            | T::TsQuery
+    )
+}

@@ -1,0 +1,234 @@
+DELETE FROM canary
+UPDATE canary SET note = 'changed'
+INSERT INTO canary VALUES (99, 'new')
+TRUNCATE canary
+DROP TABLE canary
+ALTER TABLE canary ADD COLUMN extra text
+CREATE TABLE planted (a int)
+CREATE TABLE planted AS SELECT * FROM canary
+CREATE TEMP TABLE canary AS SELECT 1
+CREATE VIEW planted AS SELECT 1
+CREATE MATERIALIZED VIEW planted AS SELECT 1
+CREATE FUNCTION planted() RETURNS int AS 'SELECT 1' LANGUAGE sql
+CREATE SEQUENCE planted
+CREATE ROLE planted SUPERUSER
+CREATE EXTENSION dblink
+CREATE SCHEMA planted
+GRANT ALL ON canary TO public
+REVOKE ALL ON canary FROM public
+ALTER ROLE postgres PASSWORD 'x'
+ALTER SYSTEM SET work_mem = '1GB'
+COMMIT; DROP TABLE canary
+SELECT 1; DROP TABLE canary
+SELECT 1; COMMIT; DELETE FROM canary
+/* harmless */ DROP TABLE canary
+/* harmless */ SELECT 1; DELETE FROM canary
+COMMIT
+ROLLBACK
+BEGIN
+END
+ABORT
+SAVEPOINT a
+SET TRANSACTION READ WRITE
+SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE
+SET default_transaction_read_only = off
+SET statement_timeout = 0
+SET ROLE postgres
+RESET ALL
+DISCARD ALL
+SHOW config_file
+PREPARE p AS DELETE FROM canary
+EXECUTE p
+DEALLOCATE ALL
+DECLARE c CURSOR FOR SELECT 1
+FETCH ALL FROM c
+LISTEN channel
+NOTIFY channel, 'x'
+LOAD 'auto_explain'
+CHECKPOINT
+VACUUM canary
+ANALYZE canary
+REINDEX TABLE canary
+CLUSTER canary
+LOCK TABLE canary
+CALL planted()
+DO $$ BEGIN DELETE FROM canary; END $$
+COPY canary TO '/tmp/planted'
+COPY canary FROM '/etc/passwd'
+COPY canary TO STDOUT
+COPY (SELECT * FROM canary) TO PROGRAM 'touch /tmp/planted'
+COPY canary FROM PROGRAM 'touch /tmp/planted'
+MERGE INTO canary USING canary AS c ON false WHEN NOT MATCHED THEN INSERT VALUES (9, 'x')
+WITH gone AS (DELETE FROM canary RETURNING *) SELECT * FROM gone
+WITH more AS (INSERT INTO canary VALUES (8, 'x') RETURNING *) SELECT * FROM more
+WITH changed AS (UPDATE canary SET note = 'x' RETURNING *) SELECT * FROM changed
+WITH a AS (SELECT 1), b AS (DELETE FROM canary RETURNING 1) SELECT * FROM a
+WITH a AS (SELECT 1) DELETE FROM canary
+WITH a AS (SELECT 9 AS id, 'x' AS note) INSERT INTO canary SELECT * FROM a
+SELECT * FROM (WITH gone AS (DELETE FROM canary RETURNING *) SELECT * FROM gone) AS g
+SELECT * INTO planted FROM canary
+SELECT 1 AS a INTO TEMP planted
+SELECT note INTO UNLOGGED planted FROM canary
+SELECT * FROM canary FOR UPDATE
+SELECT * FROM canary FOR NO KEY UPDATE
+SELECT * FROM canary FOR SHARE
+SELECT * FROM canary FOR KEY SHARE SKIP LOCKED
+SELECT * FROM (SELECT * FROM canary FOR UPDATE) AS c
+EXPLAIN ANALYZE DELETE FROM canary
+EXPLAIN (ANALYZE) DELETE FROM canary
+EXPLAIN (ANALYZE true) UPDATE canary SET note = 'x'
+EXPLAIN ANALYZE CREATE TABLE planted AS SELECT 1
+EXPLAIN ANALYZE CREATE MATERIALIZED VIEW planted AS SELECT 1
+EXPLAIN ANALYZE SELECT 1 INTO planted
+EXPLAIN (COSTS off, ANALYZE on) INSERT INTO canary VALUES (7, 'x')
+EXPLAIN ANALYZE SELECT pg_sleep(10)
+SELECT pg_sleep(10)
+SELECT PG_SLEEP(10)
+SELECT pg_catalog.pg_sleep(10)
+SELECT "pg_sleep"(10)
+SELECT pg_catalog."pg_sleep"(10)
+SELECT "pg_catalog"."pg_sleep"(10)
+SELECT U&"pg\005fsleep"(10)
+SELECT U&"pg!005fsleep"(10) UESCAPE '!'
+SELECT u&"pg\005fsleep"(10)
+SELECT pg_sleep /* here */ (10)
+SELECT (10::float8).pg_sleep
+SELECT (10.0::double precision).pg_sleep
+SELECT ('/etc/passwd'::text).pg_read_file
+SELECT (SELECT 10::float8).pg_sleep
+SELECT (ARRAY['/etc/passwd'::text])[1].pg_read_file
+SELECT pg_sleep_for('10 seconds')
+SELECT pg_sleep_until(now() + interval '10 seconds')
+SELECT * FROM pg_sleep(10)
+SELECT * FROM LATERAL pg_sleep(10) AS s
+SELECT 1 FROM canary, pg_sleep(10)
+SELECT 1 FROM canary JOIN pg_sleep(10) ON true
+SELECT 1 WHERE EXISTS (SELECT pg_sleep(10))
+SELECT 1 WHERE 1 = 1 OR pg_sleep(10) IS NULL
+SELECT CASE WHEN true THEN pg_sleep(10) END
+SELECT count(pg_sleep(10)) FROM canary
+SELECT count(*) FILTER (WHERE pg_sleep(10) IS NULL) FROM canary
+SELECT sum(1) OVER (ORDER BY pg_sleep(10))
+SELECT sum(1) OVER w FROM canary WINDOW w AS (PARTITION BY pg_sleep(10))
+SELECT 1 ORDER BY pg_sleep(10)
+SELECT 1 GROUP BY pg_sleep(10)
+SELECT 1 FROM canary HAVING pg_sleep(10) IS NULL
+SELECT 1 LIMIT (SELECT 1 FROM pg_sleep(10))
+SELECT 1 OFFSET (SELECT 0 FROM pg_sleep(10))
+SELECT ARRAY(SELECT pg_sleep(10))
+SELECT ARRAY[pg_sleep(10)::text]
+SELECT (pg_sleep(10), 1)
+SELECT coalesce(NULL, pg_sleep(10)::text)
+SELECT DISTINCT ON (pg_sleep(10)) id FROM canary
+SELECT string_agg(note, ',' ORDER BY pg_sleep(10)) FROM canary
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY length(pg_sleep(10)::text))
+VALUES (pg_sleep(10))
+SELECT 1 UNION SELECT 1 FROM pg_sleep(10)
+SELECT pg_read_file('/etc/passwd')
+SELECT * FROM pg_read_file('/etc/passwd')
+SELECT pg_read_binary_file('/etc/passwd')
+SELECT * FROM pg_ls_dir('/etc')
+SELECT pg_stat_file('/etc/passwd')
+SELECT pg_ls_logdir()
+SELECT lo_import('/etc/passwd')
+SELECT lo_export(1, '/tmp/planted')
+SELECT lo_create(4711)
+SELECT lo_from_bytea(4712, 'x')
+SELECT lo_unlink(4711)
+SELECT lo_put(1, 0, 'x')
+SELECT loread(0, 10)
+SELECT nextval('canary_seq')
+SELECT setval('canary_seq', 1)
+SELECT currval('canary_seq')
+SELECT set_config('statement_timeout', '0', false)
+SELECT current_setting('data_directory')
+SELECT pg_notify('channel', 'x')
+SELECT pg_logical_emit_message(true, 'a', 'b')
+SELECT pg_create_logical_replication_slot('planted', 'test_decoding')
+SELECT pg_create_physical_replication_slot('planted')
+SELECT pg_drop_replication_slot('planted')
+SELECT pg_advisory_lock(1)
+SELECT pg_try_advisory_lock(1)
+SELECT pg_advisory_xact_lock(1)
+SELECT pg_advisory_unlock_all()
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+SELECT pg_cancel_backend(1)
+SELECT pg_reload_conf()
+SELECT pg_rotate_logfile()
+SELECT pg_switch_wal()
+SELECT pg_stat_reset()
+SELECT pg_export_snapshot()
+SELECT pg_prewarm('canary')
+SELECT pg_backend_pid()
+SELECT pg_get_functiondef(1)
+SELECT txid_current()
+SELECT pg_current_xact_id()
+SELECT query_to_xml('DELETE FROM canary', true, true, '')
+SELECT query_to_xml_and_xmlschema('SELECT 1', true, true, '')
+SELECT table_to_xml('canary', true, true, '')
+SELECT schema_to_xml('public', true, true, '')
+SELECT database_to_xml(true, true, '')
+SELECT cursor_to_xml('c', 1, true, true, '')
+SELECT * FROM ts_stat('SELECT to_tsvector(note) FROM canary')
+SELECT ts_rewrite('a'::tsquery, 'SELECT 1, 2')
+SELECT dblink('dbname=postgres', 'DELETE FROM canary')
+SELECT dblink_connect('dbname=postgres')
+SELECT * FROM dblink('dbname=postgres', 'SELECT 1') AS t(a int)
+SELECT postgres_fdw_get_connections()
+SELECT canary_writer()
+SELECT public.canary_writer()
+SELECT * FROM canary_writer()
+SELECT public.length('x')
+SELECT other.lower('x')
+SELECT has_table_privilege('canary', 'select')
+SELECT inet_server_addr()
+SELECT pg_postmaster_start_time()
+SELECT 1 OPERATOR(public.+++) 2
+SELECT @@@ 1
+SELECT * FROM pg_shadow
+SELECT * FROM pg_authid
+SELECT * FROM pg_catalog.pg_authid
+SELECT * FROM "pg_authid"
+SELECT * FROM PG_SHADOW
+SELECT * FROM pg_stat_activity
+SELECT * FROM pg_settings
+SELECT * FROM pg_hba_file_rules
+SELECT * FROM pg_largeobject
+SELECT * FROM pg_toast.pg_toast_2619
+SELECT * FROM ONLY pg_authid
+SELECT (SELECT passwd FROM pg_shadow LIMIT 1)
+SELECT 1 WHERE 1 IN (SELECT usesysid FROM pg_shadow)
+TABLE pg_authid
+TABLE canary
+SELECT * FROM ROWS FROM (pg_sleep(10))
+SELECT * FROM canary TABLESAMPLE planted(1)
+SELECT 1 ORDER BY 1 USING <
+SELECT 1 -- x${CR}; DELETE FROM canary
+SELECT '\'; DELETE FROM canary; --'
+SELECT E'\'' ; DELETE FROM canary
+SELECT $$a$$; DELETE FROM canary
+SELECT 'a' 'b'
+SELECT /* /* */ 1; DELETE FROM canary -- */ */
+SELECT 1 /*+ Set(statement_timeout 0) */
+SELECT * FROM canary WHERE id = :x
+SELECT 1 {fn pg_sleep(10)}
+SELECT $1::
+SELECT
+;
+--
+XYZZY
+SELECT * FROM generate_series(1, 3) AS g(a) FOR UPDATE
+SELECT xmltable.* FROM xmltable('/a' PASSING pg_read_file('/etc/passwd')::xml COLUMNS a text)
+SELECT xmlparse(DOCUMENT pg_read_file('/etc/passwd'))
+IMPORT FOREIGN SCHEMA public FROM SERVER s INTO public
+REFRESH MATERIALIZED VIEW planted
+COMMENT ON TABLE canary IS 'x'
+SECURITY LABEL ON TABLE canary IS 'x'
+REASSIGN OWNED BY postgres TO public
+DROP OWNED BY postgres
+CREATE RULE r AS ON SELECT TO canary DO ALSO DELETE FROM canary
+CREATE TRIGGER t BEFORE INSERT ON canary EXECUTE FUNCTION f()
+CREATE PUBLICATION planted
+CREATE SUBSCRIPTION planted CONNECTION 'x' PUBLICATION y
+CREATE SERVER planted FOREIGN DATA WRAPPER postgres_fdw
+CREATE EVENT TRIGGER planted ON ddl_command_start EXECUTE FUNCTION f()
