@@ -145,13 +145,13 @@ pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refus
 impl Parts {
     fn member(&mut self, s: &mut Scanner<'_>, text: &[u8], member: Member, keys: Keys) -> Result<Span, Flaw> {
         undisguised(text, member, keys)?;
-        match &*member.name(text) {
-            "jsonrpc" => {
+        match &*member.name_bytes(text) {
+            b"jsonrpc" => {
                 let span = s.value()?;
                 self.version = scan::as_str(span.of(text)).is_some_and(|v| v == "2.0");
                 Ok(span)
             }
-            "id" => {
+            b"id" => {
                 let span = s.value()?;
                 if is_id(span.of(text)) {
                     self.id = Some(span);
@@ -160,18 +160,18 @@ impl Parts {
                 }
                 Ok(span)
             }
-            "method" => {
+            b"method" => {
                 let span = s.value()?;
                 self.method = Some(span);
                 Ok(span)
             }
-            "params" => self.params(s, text, keys),
-            "result" => {
+            b"params" => self.params(s, text, keys),
+            b"result" => {
                 let (span, members) = self.object_or(s, Keys::Distinct, Broken::Result)?;
                 self.result = Some((span, members));
                 Ok(span)
             }
-            "error" => {
+            b"error" => {
                 let (span, members) = self.object_or(s, Keys::Distinct, Broken::Error)?;
                 self.error = Some((span, members));
                 Ok(span)

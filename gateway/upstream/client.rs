@@ -3,6 +3,7 @@
 
 mod outcome;
 mod patience;
+mod repeat;
 mod session;
 mod subscribe;
 
@@ -21,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use outcome::{Verdict, Waiting, is_header_mismatch, no_header_mismatch, read};
+use outcome::{Verdict, Waiting, is_header_mismatch, read};
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, BoxFuture, Call};
@@ -215,9 +216,13 @@ impl Shared {
 
     /// The connection that everybody shares; waits a little for one that is just coming up.
     pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, Failure> {
-        if let Some(connection) = self.live.load_full() {
-            return Ok(connection);
+        match self.live.load_full() {
+            Some(connection) => Ok(connection),
+            None => Box::pin(self.coming_up()).await,
         }
+    }
+
+    async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
         let deadline = tokio::time::sleep(PATIENCE.min(self.config.call_timeout));
         tokio::pin!(deadline);
         loop {
@@ -237,9 +242,13 @@ impl Shared {
 
     /// A place among the calls that run at once, after a bounded wait in a bounded queue.
     async fn enter(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        if let Ok(permit) = self.permits.try_acquire() {
-            return Ok(permit);
+        match self.permits.try_acquire() {
+            Ok(permit) => Ok(permit),
+            Err(_) => Box::pin(self.queue()).await,
         }
+    }
+
+    async fn queue(&self) -> Result<SemaphorePermit<'_>, Failure> {
         let full = || {
             let words =
                 format!("{} calls run and {} wait already", self.config.limits.concurrency, self.config.limits.queue);
@@ -272,35 +281,11 @@ impl Shared {
     /// Sends it; once more only when it certainly did not run, or does no harm when it runs twice.
     async fn attempt(&self, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
         let connection = self.connection_for(call).await?;
-        let first = self.send(&connection, call, conversation.clone()).await;
-        let failure = match first {
-            Ok(answer) if !is_header_mismatch(&answer) => return Ok(answer),
-            Ok(_) => {
-                // It refused the headers that we made from an older definition, so nothing ran.
-                self.stale.notify_one();
-                tokio::time::sleep(Duration::from_millis(500)).await;
-                return self.send(&connection, call, conversation).await.and_then(no_header_mismatch);
-            }
-            Err(failure) => failure,
-        };
-        match failure.kind {
-            Kind::SessionLost => {
-                self.renew(call, &connection);
-                if !call.method.is_safe() {
-                    let words = "the server had lost the session; it is renewed now, and the call was not repeated";
-                    return Err(Failure::new(Kind::Lost, words));
-                }
-            }
-            Kind::Lost if call.method.is_safe() => {}
-            Kind::Unavailable if !failure.sent => {
-                self.suspect.notify_one();
-                return Err(failure);
-            }
-            _ => return Err(failure),
+        match self.send(&connection, call, conversation.clone()).await {
+            Ok(answer) if !is_header_mismatch(&answer) => Ok(answer),
+            // Boxed, as is everything that is rare, so that the future of a call stays small.
+            other => Box::pin(self.again(other, &connection, call, conversation)).await,
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let connection = self.connection_for(call).await?;
-        self.send(&connection, call, conversation).await
     }
 
     async fn send(
@@ -311,12 +296,11 @@ impl Shared {
     ) -> Result<Answer, Failure> {
         let modern = connection.era() == Era::Modern;
         if let Some(level) = call.caller.log_level.filter(|_| !modern) {
-            connection.ensure_level(level).await;
+            Box::pin(connection.ensure_level(level)).await;
         }
         let trace = call.trace.as_ref().map(|(parent, state)| (parent.as_str(), state.as_deref()));
         let headers = self.param_headers(connection, call);
-        let params =
-            headers.as_ref().map(|h| h.values(call.request.param("arguments").unwrap_or(b"{}"))).unwrap_or_default();
+        let params = headers.as_ref().map(|h| h.values(call.arguments().unwrap_or(b"{}"))).unwrap_or_default();
         let ask = Ask {
             id: None,
             method: call.method,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use crate::call::{Conversation, LogLevel};
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
-use crate::http::{HttpLink, Post, status_failure};
+use crate::http::{Extra, HttpLink, Post, status_failure};
 use crate::process::Child;
 use crate::receiver::{Acknowledgements, Over};
 
@@ -100,7 +100,7 @@ impl Link {
             Self::Http(link) => {
                 let link = Arc::clone(link);
                 tokio::spawn(async move {
-                    let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+                    let post = Post { id: None, text, headers: Extra::new(), conversation: None };
                     if let Err(failure) = link.post(post).await {
                         tracing::debug!(%failure, "a notification did not reach the server");
                     }
@@ -119,6 +119,10 @@ impl Connection {
         over: Over,
         acknowledgements: Acknowledgements,
     ) -> Self {
+        if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
+            let version = HeaderValue::from_static(peer.revision.as_str());
+            link.carry([(HeaderName::from_static(modern::VERSION_HEADER), version)].into_iter().collect());
+        }
         Self {
             link,
             peer,
@@ -195,7 +199,7 @@ impl Connection {
 
     async fn post(&self, link: &Arc<HttpLink>, id: u64, text: Bytes, ask: &Ask<'_>) -> Result<Response, Failure> {
         let modern = self.era() == Era::Modern;
-        let headers = if modern { self.headers(ask) } else { HeaderMap::new() };
+        let headers = if modern { headers(ask) } else { Extra::new() };
         // A legacy server goes on when our stream closes, so it has to be told.
         let mut cancel = CancelOnDrop { link: (!modern && ask.method != Method::Initialize).then_some(link), id };
         let post = Post { id: Some(id), text, headers, conversation: ask.conversation.as_ref() };
@@ -209,23 +213,6 @@ impl Connection {
             Some(response) if posted.status.as_u16() != 401 => Ok(response),
             _ => Err(status_failure(&posted, link.has_session())),
         }
-    }
-
-    /// The standard headers of a modern request.
-    fn headers(&self, ask: &Ask<'_>) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(4 + ask.params.len());
-        let fixed = HeaderName::from_static;
-        headers.insert(fixed(modern::VERSION_HEADER), HeaderValue::from_static(self.peer.revision.as_str()));
-        headers.insert(fixed(modern::METHOD_HEADER), HeaderValue::from_static(ask.method.as_str()));
-        if let Some(value) = ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok()) {
-            headers.insert(fixed(modern::NAME_HEADER), value);
-        }
-        for (name, value) in ask.params {
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-                headers.insert(name, value);
-            }
-        }
-        headers
     }
 
     /// A request of the gateway itself whose result is wanted as JSON text.
@@ -269,6 +256,23 @@ impl Connection {
             }
         }
     }
+}
+
+/// The headers of one modern request; the version goes with all requests of the connection.
+fn headers(ask: &Ask<'_>) -> Extra {
+    static METHOD: HeaderName = HeaderName::from_static(modern::METHOD_HEADER);
+    static NAME: HeaderName = HeaderName::from_static(modern::NAME_HEADER);
+    let mut headers = Extra::new();
+    headers.push((METHOD.clone(), HeaderValue::from_static(ask.method.as_str())));
+    if let Some(value) = ask.target.and_then(|t| HeaderValue::from_str(&header::encode_value(t)).ok()) {
+        headers.push((NAME.clone(), value));
+    }
+    for (name, value) in ask.params {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            headers.push((name, value));
+        }
+    }
+    headers
 }
 
 /// The server refused one of our own requests.

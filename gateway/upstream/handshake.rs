@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::config::EraChoice;
 use crate::connection::{Link, Peer};
 use crate::failure::{Failure, Kind};
-use crate::http::{HttpLink, Post, Posted, status_failure};
+use crate::http::{Extra, HttpLink, Post, Posted, status_failure};
 use crate::status::{Stage, Trouble};
 
 /// How long one probe may take before its silence is read as an answer (stdio) or as a failure (HTTP).
@@ -158,13 +158,10 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
             }
         }
         Link::Http(link) => {
-            let mut headers = HeaderMap::new();
-            headers
-                .insert(HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str()));
-            headers.insert(
-                HeaderName::from_static(modern::METHOD_HEADER),
-                HeaderValue::from_static(Method::Discover.as_str()),
-            );
+            let headers = Extra::from_iter([
+                (HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str())),
+                (HeaderName::from_static(modern::METHOD_HEADER), HeaderValue::from_static(Method::Discover.as_str())),
+            ]);
             let post = Post { id: Some(id), text, headers, conversation: None };
             match tokio::time::timeout(PROBE, link.post(post)).await {
                 Err(_) => {
@@ -243,7 +240,7 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
     let (response, session) = match link {
         Link::Duplex(duplex) => (duplex.request(3, text, None, false).await.map_err(|f| Refused::of(&f))?, None),
         Link::Http(link) => {
-            let post = Post { id: Some(3), text, headers: HeaderMap::new(), conversation: None };
+            let post = Post { id: Some(3), text, headers: Extra::new(), conversation: None };
             let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
@@ -263,7 +260,7 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
         }
     };
     if let Link::Http(link) = link {
-        link.set_session(session_headers(session, welcome.revision));
+        link.carry(session_headers(session, welcome.revision));
     }
     confirm(link).await;
     Ok(welcome)
@@ -275,7 +272,7 @@ async fn confirm(link: &Link) {
     match link {
         Link::Duplex(duplex) => drop(duplex.notify(text)),
         Link::Http(link) => {
-            let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+            let post = Post { id: None, text, headers: Extra::new(), conversation: None };
             if let Err(failure) = link.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }

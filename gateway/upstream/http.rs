@@ -15,6 +15,7 @@ use lockgate_egress::{Body, BodyError, Origin, SendError};
 use lockgate_protocol::jsonrpc::{self, From, Message, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::sse;
+use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
 use crate::call::Conversation;
@@ -41,13 +42,16 @@ pub(crate) struct HttpLink {
     base: ArcSwap<HeaderMap>,
 }
 
+/// Headers of one message, beside those that every message carries. Few, so they are no map.
+pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
+
 /// One message to post.
 pub(crate) struct Post<'a> {
     /// The id of the request in `text`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
     pub(crate) text: Bytes,
     /// Headers of this message alone.
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: Extra,
     pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
 }
 
@@ -69,8 +73,8 @@ impl HttpLink {
         Self { origin, limits, inbox, base: ArcSwap::from_pointee(base) }
     }
 
-    /// Headers that all later requests carry (legacy session id and version).
-    pub(crate) fn set_session(&self, headers: HeaderMap) {
+    /// Headers that all later requests carry (version, legacy session id).
+    pub(crate) fn carry(&self, headers: HeaderMap) {
         let mut base = HeaderMap::clone(&self.base.load());
         base.extend(headers);
         self.base.store(Arc::new(base));
@@ -80,16 +84,14 @@ impl HttpLink {
         self.base.load().contains_key(lockgate_protocol::modern::SESSION_HEADER)
     }
 
-    fn request(&self, verb: Verb, extra: HeaderMap, text: Bytes) -> HttpRequest<Full<Bytes>> {
+    fn request(&self, verb: Verb, extra: Extra, text: Bytes) -> HttpRequest<Full<Bytes>> {
         let mut request = HttpRequest::new(Full::new(text));
         *request.method_mut() = verb;
         *request.uri_mut() = self.origin.uri().clone();
         let headers = request.headers_mut();
         headers.clone_from(&self.base.load());
         for (name, value) in extra {
-            if let Some(name) = name {
-                headers.insert(name, value);
-            }
+            headers.insert(name, value);
         }
         request
     }
@@ -102,7 +104,7 @@ impl HttpLink {
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
             match post.id {
-                Some(id) => Some(self.follow(body, id, post.conversation).await?),
+                Some(id) => Some(Box::pin(self.follow(body, id, post.conversation)).await?),
                 None => None,
             }
         } else {
@@ -200,7 +202,7 @@ impl HttpLink {
                     let link = Arc::clone(self);
                     questions.spawn(async move {
                         let text = answer.await;
-                        let post = Post { id: None, text, headers: HeaderMap::new(), conversation: None };
+                        let post = Post { id: None, text, headers: Extra::new(), conversation: None };
                         if let Err(failure) = link.post(post).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
@@ -213,10 +215,10 @@ impl HttpLink {
 
     /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405 and the like).
     pub(crate) async fn open(&self, last_id: Option<&str>) -> Result<Option<Body>, Failure> {
-        let mut extra = HeaderMap::new();
-        extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let mut extra = Extra::new();
+        extra.push((ACCEPT, HeaderValue::from_static("text/event-stream")));
         if let Some(value) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            extra.insert(HeaderName::from_static("last-event-id"), value);
+            extra.push((HeaderName::from_static("last-event-id"), value));
         }
         let mut request = self.request(Verb::GET, extra, Bytes::new());
         request.headers_mut().remove(CONTENT_TYPE);
@@ -259,7 +261,7 @@ impl HttpLink {
     /// Ends a legacy session; a server that does not take it (405) is left alone.
     pub(crate) async fn delete(&self) {
         if self.has_session() {
-            let request = self.request(Verb::DELETE, HeaderMap::new(), Bytes::new());
+            let request = self.request(Verb::DELETE, Extra::new(), Bytes::new());
             if let Ok(response) = self.origin.send(request).await {
                 let _ = response.into_body().collect_limited(64 * 1024).await;
             }

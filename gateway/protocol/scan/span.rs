@@ -42,6 +42,19 @@ impl Member {
         if self.escaped { unescape(self.key.of(text)) == name } else { self.key.of(text) == name.as_bytes() }
     }
 
+    /// The bytes of the key, unescaped; most keys are compared without being read as text.
+    #[must_use]
+    pub fn name_bytes<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let raw = self.key.of(text);
+        if !self.escaped {
+            return Cow::Borrowed(raw);
+        }
+        match unescape(raw) {
+            Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+            Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+        }
+    }
+
     /// The key as text.
     #[must_use]
     pub fn name<'a>(&self, text: &'a [u8]) -> Cow<'a, str> {

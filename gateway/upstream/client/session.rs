@@ -63,6 +63,14 @@ impl Shared {
         if !own {
             return Ok(shared);
         }
+        Box::pin(self.own_connection(session, call)).await
+    }
+
+    async fn own_connection(
+        &self,
+        session: &Arc<dyn ClientSession>,
+        call: &Call<'_>,
+    ) -> Result<Arc<Connection>, Failure> {
         let Some(slot) = self.sessions.slot(session.key()) else {
             let words = format!("{MAX_SESSIONS} client sessions have a connection of their own already");
             return Err(Failure::new(Kind::Overloaded, words));

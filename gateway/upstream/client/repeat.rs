@@ -1,0 +1,47 @@
+//! What is done when the first attempt of a call fails: once more only when it certainly did not run, or does no harm
+//! when it runs twice. Never a tool call that may have run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::outcome::no_header_mismatch;
+use super::{Shared, patience};
+use crate::call::{Answer, Call};
+use crate::connection::Connection;
+use crate::failure::{Failure, Kind};
+
+impl Shared {
+    /// What may be done after a first attempt that did not work out.
+    pub(super) async fn again(
+        &self,
+        first: Result<Answer, Failure>,
+        connection: &Arc<Connection>,
+        call: &Call<'_>,
+        conversation: patience::Talk,
+    ) -> Result<Answer, Failure> {
+        let Err(failure) = first else {
+            // It refused the headers that we made from an older definition, so nothing ran.
+            self.stale.notify_one();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            return self.send(connection, call, conversation).await.and_then(no_header_mismatch);
+        };
+        match failure.kind {
+            Kind::SessionLost => {
+                self.renew(call, connection);
+                if !call.method.is_safe() {
+                    let words = "the server had lost the session; it is renewed now, and the call was not repeated";
+                    return Err(Failure::new(Kind::Lost, words));
+                }
+            }
+            Kind::Lost if call.method.is_safe() => {}
+            Kind::Unavailable if !failure.sent => {
+                self.suspect.notify_one();
+                return Err(failure);
+            }
+            _ => return Err(failure),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let connection = self.connection_for(call).await?;
+        self.send(&connection, call, conversation).await
+    }
+}
