@@ -47,9 +47,10 @@ fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Resu
         config: config.clone(),
     });
     Ok(Made {
-        instructions: "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only allowed hosts can be \
+        instructions:
+            "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only allowed hosts can be \
                        reached, and never addresses of the own network."
-            .into(),
+                .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
         material: None,
     })

@@ -78,6 +78,9 @@ impl Proxy {
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxy").field("url", &self.url.as_str()).field("resolves", &self.resolves).finish_non_exhaustive()
+        f.debug_struct("Proxy")
+            .field("url", &self.url.as_str())
+            .field("resolves", &self.resolves)
+            .finish_non_exhaustive()
     }
 }

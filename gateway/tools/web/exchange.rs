@@ -69,7 +69,8 @@ impl Web {
                 continue;
             }
             let (parts, mut page) = response.into_parts();
-            let broken = |words: String| Mistake(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
+            let broken =
+                |words: String| Mistake(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
             let mut intake = Intake::new(&parts.headers, wish.max).map_err(broken)?;
             while let Some(chunk) = page.chunk().await.map_err(|error| broken(error.to_string()))? {
                 if !intake.take(&chunk).map_err(broken)? {

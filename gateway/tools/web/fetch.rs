@@ -85,7 +85,8 @@ impl Tool for Fetch {
 }
 
 async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, Mistake> {
-    let (status, url, size, truncated) = (reply.status.as_u16(), reply.url.to_string(), reply.body.len(), reply.truncated);
+    let (status, url, size, truncated) =
+        (reply.status.as_u16(), reply.url.to_string(), reply.body.len(), reply.truncated);
     let kind = reading::kind(&reply.headers);
     let format = arguments.text("format")?.to_owned();
     let size_of = |name: &str| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));

@@ -81,11 +81,15 @@ impl Headers {
             if is_never(lower) {
                 return Err(Mistake(format!("the header `{shown}` is set by the gateway alone; leave it out")));
             }
-            let listed = self.exact.iter().any(|exact| exact == lower) || self.begins.iter().any(|b| lower.starts_with(b));
+            let listed =
+                self.exact.iter().any(|exact| exact == lower) || self.begins.iter().any(|b| lower.starts_with(b));
             if !listed {
-                return Err(Mistake(format!("the header `{shown}` is not on the list of allowed headers; leave it out")));
+                return Err(Mistake(format!(
+                    "the header `{shown}` is not on the list of allowed headers; leave it out"
+                )));
             }
-            let value = value.as_str().filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
+            let value =
+                value.as_str().filter(|value| value.len() <= VALUE_BYTES && !value.chars().any(char::is_control));
             let value = value.and_then(|value| HeaderValue::from_str(value).ok());
             let Some(value) = value else {
                 let expected = format!("at most {VALUE_BYTES} characters without line ends");

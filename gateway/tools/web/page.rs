@@ -33,12 +33,12 @@ pub(super) struct Link {
     pub(super) url: String,
 }
 
-type Attributes = BTreeMap<HtmlString, Spanned<HtmlString>>;
+type Attributes = BTreeMap<HtmlString, Spanned<HtmlString, ()>>;
 
 /// Elements that nobody reads.
 const SILENT: [&str; 20] = [
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video", "select",
-    "datalist", "textarea", "button", "nav", "footer", "aside", "dialog",
+    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "embed", "canvas", "audio", "video",
+    "select", "datalist", "textarea", "button", "nav", "footer", "aside", "dialog",
 ];
 /// Silent elements whose links count all the same.
 const WAYS: [&str; 3] = ["nav", "footer", "aside"];
@@ -244,11 +244,14 @@ fn is_hidden(name: &str, attributes: &Attributes) -> bool {
     if OPEN_ENDED.contains(&name) {
         return false;
     }
-    let style = || attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase().replace([' ', '\t', '\n'], "");
+    let style =
+        || attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase().replace([' ', '\t', '\n'], "");
     attributes.contains_key(&b"hidden"[..])
         || attribute(attributes, "aria-hidden").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
         || (attributes.contains_key(&b"style"[..])
-            && ["display:none", "visibility:hidden", "opacity:0;", "font-size:0"].iter().any(|hides| style().contains(hides)))
+            && ["display:none", "visibility:hidden", "opacity:0;", "font-size:0"]
+                .iter()
+                .any(|hides| style().contains(hides)))
 }
 
 /// Characters that nobody sees: controls, zero-width and direction marks, tags.

@@ -92,7 +92,9 @@ impl Request {
             return Err(Mistake(format!("the body has {size} bytes and at most {most} may be sent; send less")));
         }
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
-            return Err(Mistake(format!("a {method} request has no body; use another method, or put the values into the URL")));
+            return Err(Mistake(format!(
+                "a {method} request has no body; use another method, or put the values into the URL"
+            )));
         }
         Ok(Wish {
             method,
