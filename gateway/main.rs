@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    lockgate::cli::run()
+    // Started in the place of a program that has to be confined, it becomes that program.
+    lockgate_tools::confined(std::env::args_os()).unwrap_or_else(lockgate::cli::run)
 }

@@ -13,14 +13,25 @@ use crate::source::reason;
 const VALUE_BYTES: usize = 64 * 1024;
 
 /// Keys whose whole value may be `file:PATH`.
-const FILE_KEYS: &[&[&str]] = &[&["audit", "key"], &["auth", "key"], &["secret"], &["servers", "*", "headers", "*"]];
+const FILE_KEYS: &[&[&str]] = &[
+    &["audit", "key"],
+    &["auth", "key"],
+    &["builtin", "web", "proxy", "password"],
+    &["secret"],
+    &["servers", "*", "headers", "*"],
+];
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
+    &["builtin", "shell", "roots", "*", "path"],
     &["servers", "*", "cwd"],
     &["http", "tls", "cert"],
     &["http", "tls", "key"],
+    &["http", "tls", "client_ca"],
+    &["auth", "keys_file"],
     &["egress", "ca_file"],
+    &["policy", "files"],
+    &["policy", "files", "*"],
 ];
 
 pub struct Expand<'a> {

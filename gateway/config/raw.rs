@@ -3,7 +3,7 @@
 
 pub mod audit;
 mod auth;
-mod builtin;
+pub mod builtin;
 mod egress;
 mod http;
 pub mod leaf;
@@ -19,10 +19,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use audit::Audit;
-pub use auth::Auth;
+pub use auth::{Anonymous, Auth, Issuer, Scopes};
 pub use builtin::Builtin;
 pub use egress::Egress;
-pub use http::{Admin, Http};
+pub use http::{Admin, ClientAuth, Http};
 use leaf::{List, Text};
 pub use limits::Limits;
 pub use log::{Format, Log, Telemetry};
@@ -38,8 +38,8 @@ pub struct Root {
     #[serde(rename = "$schema")]
     #[allow(dead_code, reason = "accepted for editors and deliberately not read")]
     pub schema: Option<Text>,
-    /// `development` or `production`. Production logs JSON, never runs the example server, and needs `auth.key` and
-    /// `policy.tools.allow`.
+    /// `development` or `production`. Production logs JSON, never runs the example server, and needs a credential (`auth`) and
+    /// `policy.files` or `policy.tools.allow`.
     pub profile: Profile,
     /// The name that clients see: `a-z`, `0-9` and `-`, at most 64 characters. Default `lockgate`.
     pub name: Option<Text>,
@@ -47,7 +47,8 @@ pub struct Root {
     pub title: Option<Text>,
     /// Text put before the servers' own instructions; at most 16 KiB.
     pub instructions: Option<Text>,
-    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without `auth.key` only a loopback address.
+    /// Address and port to listen on, port 1024–65535. Default `127.0.0.1:3001`. Without a way for callers to show who they
+    /// are (`auth`) only a loopback address.
     pub listen: Option<Text>,
     /// Files with `mcpServers` (or VS Code's `servers`) whose entries are added to `servers`; relative to this file.
     pub import: List,

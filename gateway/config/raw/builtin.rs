@@ -1,5 +1,8 @@
 //! `builtin`: servers that come with the gateway. It names them and no more.
 
+pub mod shell;
+pub mod web;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,4 +15,8 @@ pub struct Builtin {
     pub system: Toggle<true>,
     /// A few harmless tools to try a client with. By default on in development when no server is configured.
     pub example: Option<Toggle<false>>,
+    /// Runs allowed programs, confined; off until it is configured.
+    pub shell: Option<shell::Shell>,
+    /// Requests to web servers and pages as text; off until it is configured.
+    pub web: Option<web::Web>,
 }

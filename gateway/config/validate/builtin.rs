@@ -1,6 +1,9 @@
 //! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
 //! `system`.
 
+mod shell;
+mod web;
+
 use super::Check;
 use crate::raw::Root;
 
@@ -12,8 +15,11 @@ impl Check<'_> {
             self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
         }
         lockgate_tools::Config {
+            shell: root.builtin.shell.as_ref().and_then(|shell| self.shell(shell)),
             system: root.builtin.system.0,
+            web: root.builtin.web.as_ref().map(|web| self.web(web)),
             example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
+            ..lockgate_tools::Config::default()
         }
     }
 }

@@ -1,0 +1,119 @@
+//! `builtin.shell`: which programs may be run, where and within which bounds.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
+
+/// Runs allowed programs, each confined to the roots; never a shell. Linux only.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Shell {
+    /// Folders that programs may work in, at most 64; the first one is where they work unless told. Needed.
+    pub roots: Vec<Root>,
+    /// Programs that may be run, by name or absolute path. Default: cat, echo, find, git, grep, head, ls, node, npm, pnpm,
+    /// pwd, sort, tail, uniq, wc, yarn, with options that look and print; of node, npm, pnpm and yarn only `--version`.
+    pub programs: Option<List>,
+    /// How further programs may be called; replaces the built-in model of a program of the same name.
+    pub models: BTreeMap<String, Model>,
+    /// Programs of the list that may be called with any arguments: this is code execution, held by nothing but the confinement.
+    pub allow_code_execution: List,
+    /// Folders in which programs are looked for, once, at the start. Default: /usr/local/bin, /usr/bin, /bin.
+    pub search: Option<List>,
+    /// Absolute paths outside of the roots that programs may read as well, besides libraries and time zones.
+    pub read: List,
+    /// Variables that programs find besides PATH, HOME, LANG and TERM; nothing is inherited. Not `LD_*`, `GIT_*` or `PATH`.
+    pub environment: BTreeMap<String, Text>,
+    /// Confinement by the kernel to the roots: `required` (the server fails without), `best-effort` or `off`.
+    pub landlock: Landlock,
+    /// How long a program may run when the caller does not say, 1–300 s.
+    pub timeout: Seconds<1, 300, 30>,
+    /// How long a caller may let it run, 1–300 s.
+    pub max_timeout: Seconds<1, 300, 300>,
+    /// Kept of standard output and of standard error each, 1KiB–10MB; the rest is counted, and the result says so.
+    pub output_size: Size<1024, 10_000_000, 10_000_000>,
+    /// Programs that run at the same time, 1–256; further calls wait up to 10 s.
+    pub concurrent: Whole<1, 256, 8>,
+    /// Memory of one process, 16MiB–1024GiB.
+    pub memory: Size<0x100_0000, 0x100_0000_0000, 0x4000_0000>,
+    /// Size of one file that a program writes, 0–1024GiB.
+    pub file_size: Size<0, 0x100_0000_0000, 0x400_0000>,
+    /// Open files of one process, 16–65536.
+    pub open_files: Whole<16, 65_536, 1024>,
+    /// Processes and threads of the gateway's user for programs that run code, 16–65536; other programs start none.
+    pub processes: Whole<16, 65_536, 512>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ShellRoot")]
+pub struct Root {
+    /// The folder, relative to this file.
+    pub path: Text,
+    /// `true`: programs may change what is in it. The built-in models have no option that does.
+    pub write: Toggle<false>,
+}
+
+/// How a program may be called.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ShellModel")]
+pub struct Model {
+    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
+    pub style: Style,
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `--color?=always|never`, `-#` for `-5`; values are text, path,
+    /// number, count, or words with `|` between them.
+    pub flags: List,
+    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    pub operands: List,
+    /// Options of which one must be there.
+    pub need: List,
+    /// Options of which one must be there before any operand is allowed.
+    pub operands_need: List,
+    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    pub first_operand_unless: List,
+    /// The first operand chooses one of these.
+    pub subcommands: BTreeMap<String, Submodel>,
+}
+
+/// How a program may be called with a subcommand.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ShellSubmodel")]
+pub struct Submodel {
+    /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
+    pub style: Style,
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `--color?=always|never`, `-#` for `-5`; values are text, path,
+    /// number, count, or words with `|` between them.
+    pub flags: List,
+    /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
+    pub operands: List,
+    /// Options of which one must be there.
+    pub need: List,
+    /// Options of which one must be there before any operand is allowed.
+    pub operands_need: List,
+    /// Options that take the place of the first operand, as `-e` does that of grep's pattern.
+    pub first_operand_unless: List,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Style {
+    #[default]
+    Gnu,
+    Words,
+    Plain,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Landlock {
+    #[default]
+    Required,
+    BestEffort,
+    Off,
+}

@@ -1,0 +1,153 @@
+//! `builtin.shell`: its rule compiles, its folders and variables make sense. Programs are looked for when the server
+//! starts, not here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lockgate_policy::command::{Command, ModelSpec, Spec, Style};
+use lockgate_tools::{Landlock, Shell, ShellLimits, ShellRoot};
+
+use super::super::Check;
+use crate::raw::builtin::shell as raw;
+use crate::raw::leaf::{List, Text};
+
+const ROOTS: usize = 64;
+const SEARCH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+/// Variables that choose what is run or loaded.
+const REFUSED: [&str; 9] =
+    ["PATH", "ENV", "BASH_ENV", "IFS", "NODE_OPTIONS", "NODE_PATH", "SSH_ASKPASS", "GCONV_PATH", "LOCPATH"];
+const REFUSED_BEGINNINGS: [&str; 4] = ["LD_", "DYLD_", "GIT_", "npm_config_"];
+
+impl Check<'_> {
+    pub(super) fn shell(&mut self, raw: &raw::Shell) -> Option<Shell> {
+        let roots = self.shell_roots(&raw.roots);
+        let search = self.shell_folders("search", raw.search.as_ref());
+        let read = self.shell_folders("read", Some(&raw.read));
+        let environment = self.shell_environment(&raw.environment);
+        if raw.timeout.get() > raw.max_timeout.get() {
+            let what = "must not be more than `max_timeout`";
+            self.error(&["builtin", "shell", "timeout"], what, "raise the other, or lower this one");
+        }
+        let mut rule = Spec {
+            models: raw.models.iter().map(|(name, model)| (name.clone(), ModelSpec::from(model))).collect(),
+            allow_code_execution: raw.allow_code_execution.0.clone(),
+            roots: roots.iter().map(|root| root.path.display().to_string()).collect(),
+            ..Spec::default()
+        };
+        if let Some(programs) = &raw.programs {
+            rule.programs.clone_from(&programs.0);
+        }
+        if let Err(words) = Command::compile(&rule) {
+            self.error(&["builtin", "shell"], words, "docs/tools.md explains the settings");
+        }
+        Some(Shell {
+            roots,
+            rule,
+            search: if search.is_empty() { SEARCH.iter().map(PathBuf::from).collect() } else { search },
+            read,
+            environment,
+            landlock: match raw.landlock {
+                raw::Landlock::Required => Landlock::Required,
+                raw::Landlock::BestEffort => Landlock::BestEffort,
+                raw::Landlock::Off => Landlock::Off,
+            },
+            limits: ShellLimits {
+                timeout: raw.timeout.duration(),
+                max_timeout: raw.max_timeout.duration(),
+                output_bytes: raw.output_size.size(),
+                concurrent: raw.concurrent.size(),
+                memory_bytes: raw.memory.get(),
+                file_bytes: raw.file_size.get(),
+                open_files: raw.open_files.get(),
+                processes: raw.processes.get(),
+            },
+            launcher: Shell::own_program(),
+        })
+    }
+
+    fn shell_roots(&mut self, raw: &[raw::Root]) -> Vec<ShellRoot> {
+        if raw.is_empty() || raw.len() > ROOTS {
+            let what = format!("needs 1 to {ROOTS} folders");
+            self.error(&["builtin", "shell", "roots"], what, "such as: roots: [{ path: ./project }]");
+        }
+        let mut roots = Vec::new();
+        for (at, root) in raw.iter().enumerate() {
+            let at = at.to_string();
+            let key = ["builtin", "shell", "roots", &at, "path"];
+            let path = PathBuf::from(&root.path.0);
+            if !path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
+                self.error(
+                    &key,
+                    "must be the path of a folder, without `..`",
+                    "it may be relative to the configuration file",
+                );
+                continue;
+            }
+            if !path.is_dir() {
+                self.warning(&key, "there is no such folder", "make it; until then the server fails");
+            }
+            roots.push(ShellRoot { path, write: root.write.0 });
+        }
+        roots
+    }
+
+    fn shell_folders(&mut self, name: &str, list: Option<&List>) -> Vec<PathBuf> {
+        let key = ["builtin", "shell", name];
+        let mut paths = Vec::new();
+        for (at, path) in list.map(|list| list.0.as_slice()).unwrap_or_default().iter().enumerate() {
+            if !Path::new(path).is_absolute() || path.contains(':') {
+                self.item_error(&key, at, "must be an absolute path without `:`", "such as /opt/tools/bin");
+            }
+            paths.push(PathBuf::from(path));
+        }
+        paths
+    }
+
+    fn shell_environment(&mut self, raw: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
+        for (name, value) in raw {
+            let key = ["builtin", "shell", "environment", name];
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+            if name.is_empty() || !name.bytes().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
+                self.error(&key, "is no name of a variable", "use letters, digits and _");
+            } else if REFUSED.contains(&name.as_str()) || REFUSED_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+            {
+                let what = "would choose what programs run or load";
+                self.error(&key, what, "take it out; `search` says where programs are");
+            } else if value.0.contains('\0') {
+                self.error(&key, "must not contain NUL", "take it out");
+            }
+        }
+        raw.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
+    }
+}
+
+/// The parts that a model and that of a subcommand have in common.
+macro_rules! model {
+    ($raw:expr, $subcommands:expr) => {
+        ModelSpec {
+            style: match $raw.style {
+                raw::Style::Gnu => Style::Gnu,
+                raw::Style::Words => Style::Words,
+                raw::Style::Plain => Style::Plain,
+            },
+            flags: $raw.flags.0.clone(),
+            operands: $raw.operands.0.clone(),
+            need: $raw.need.0.clone(),
+            operands_need: $raw.operands_need.0.clone(),
+            first_operand_unless: $raw.first_operand_unless.0.clone(),
+            subcommands: $subcommands,
+        }
+    };
+}
+
+impl From<&raw::Model> for ModelSpec {
+    fn from(raw: &raw::Model) -> Self {
+        model!(raw, raw.subcommands.iter().map(|(name, sub)| (name.clone(), Self::from(sub))).collect())
+    }
+}
+
+impl From<&raw::Submodel> for ModelSpec {
+    fn from(raw: &raw::Submodel) -> Self {
+        model!(raw, BTreeMap::new())
+    }
+}

@@ -1,0 +1,141 @@
+//! `builtin.web`: its rule compiles, its networks, headers and proxy make sense.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use lockgate_policy::url::{Spec, Url as Rule};
+use lockgate_tools::{Proxy, Web};
+
+use super::super::{Check, is_http};
+use crate::raw::builtin::web as raw;
+use crate::raw::leaf::List;
+
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
+const HEADERS: [&str; 15] = [
+    "accept",
+    "accept-language",
+    "authorization",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "idempotency-key",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-unmodified-since",
+    "prefer",
+    "range",
+    "x-api-key",
+    "x-request-id",
+];
+const USER_AGENT: &str = "GHL-Agency-AI-MCP/1.0";
+
+impl Check<'_> {
+    pub(super) fn web(&mut self, raw: &raw::Web) -> Web {
+        let or = |list: &Option<List>, default: &[&str]| {
+            list.as_ref().map_or_else(|| default.iter().map(ToString::to_string).collect(), |list| list.0.clone())
+        };
+        if raw.hosts.0.is_empty() && !raw.any_host.0 {
+            let hint = "name hosts, such as hosts: [api.example.com, \"*.example.org\"], or say any_host: true for any public one";
+            self.error(&["builtin", "web", "hosts"], "no host can be reached", hint);
+        }
+        let web = Web {
+            hosts: raw.hosts.0.clone(),
+            any_host: raw.any_host.0,
+            schemes: or(&raw.schemes, &["http", "https"]),
+            ports: raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX)).collect(),
+            networks: self.web_networks(&raw.addresses),
+            methods: self.web_methods(or(&raw.methods, &METHODS)),
+            headers: or(&raw.headers, &HEADERS).iter().map(|name| name.to_ascii_lowercase()).collect(),
+            user_agent: raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str()).to_owned(),
+            timeout: raw.timeout.duration(),
+            redirects: raw.redirects.size(),
+            request_bytes: raw.request_size.size(),
+            response_bytes: raw.response_size.size(),
+            proxy: raw.proxy.as_ref().and_then(|proxy| self.web_proxy(proxy)),
+        };
+        self.web_rule(&web);
+        web
+    }
+
+    /// What the layer itself would refuse at the start.
+    fn web_rule(&mut self, web: &Web) {
+        let schemes = web.schemes.iter().find(|scheme| !["http", "https"].contains(&scheme.as_str()));
+        if schemes.is_some() || web.schemes.is_empty() {
+            self.error(&["builtin", "web", "schemes"], "must be http, https or both", "leave it out for both");
+        }
+        for (at, host) in web.hosts.iter().enumerate() {
+            let spec = Spec { hosts: vec![host.clone()], ..Spec::default() };
+            if let Err(words) = Rule::compile(&spec) {
+                let what = format!("is no host: {words}");
+                self.item_error(&["builtin", "web", "hosts"], at, &what, "write a name such as api.example.com");
+            }
+        }
+        for (at, name) in web.headers.iter().enumerate() {
+            if let Err(words) = Web::check_header(name) {
+                self.item_error(&["builtin", "web", "headers"], at, &words, "take it out");
+            }
+        }
+        if web.user_agent.is_empty() || !web.user_agent.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) {
+            let what = "must be printable ASCII characters";
+            self.error(&["builtin", "web", "user_agent"], what, "such as MyAgency/1.0");
+        }
+    }
+
+    fn web_networks(&mut self, list: &List) -> Vec<IpNet> {
+        let mut networks = Vec::new();
+        for (at, text) in list.0.iter().enumerate() {
+            let address = text.parse::<IpAddr>().map(IpNet::from);
+            match address.or_else(|_| text.parse::<IpNet>()) {
+                Ok(net) => networks.push(net.trunc()),
+                Err(_) => {
+                    let what = "is no address and no network";
+                    self.item_error(&["builtin", "web", "addresses"], at, what, "such as 10.1.2.3 or 10.1.0.0/16");
+                }
+            }
+        }
+        networks
+    }
+
+    /// GET first, as it is what a request is when nothing is said.
+    fn web_methods(&mut self, given: Vec<String>) -> Vec<String> {
+        let key = ["builtin", "web", "methods"];
+        for (at, method) in given.iter().enumerate() {
+            if !METHODS.contains(&method.as_str()) {
+                self.item_error(&key, at, "is no method that can be sent", "use GET, POST, PUT, PATCH, DELETE or HEAD");
+            }
+        }
+        if given.is_empty() {
+            self.error(&key, "must name at least one method", "leave it out for all");
+        }
+        let mut methods: Vec<String> = METHODS.iter().map(ToString::to_string).collect();
+        methods.retain(|method| given.contains(method));
+        methods
+    }
+
+    fn web_proxy(&mut self, raw: &raw::Proxy) -> Option<Proxy> {
+        let url = url::Url::parse(&raw.url.0).ok();
+        let plain = |url: &url::Url| {
+            let bare = url.username().is_empty() && url.password().is_none() && url.path() == "/" && url.query().is_none();
+            is_http(url) && url.scheme() == "http" && bare
+        };
+        let url = url.filter(plain);
+        if url.is_none() {
+            let hint = "such as http://proxy.example.com:3128; user and password have keys of their own";
+            self.error(&["builtin", "web", "proxy", "url"], "must be http://host:port", hint);
+        }
+        let text = |text: &Option<crate::raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
+        if raw.user.is_none() && raw.password.is_some() {
+            let what = "must be given beside `password`";
+            self.error(&["builtin", "web", "proxy", "user"], what, "name the user");
+        }
+        if raw.user.as_ref().is_some_and(|user| user.0.contains(':')) {
+            self.error(&["builtin", "web", "proxy", "user"], "must not contain a colon", "the password has a key of its own");
+        }
+        Some(Proxy {
+            url: url?,
+            credentials: text(&raw.user).map(|user| (user, text(&raw.password).unwrap_or_default())),
+            resolves: raw.resolve == raw::Resolver::Proxy,
+        })
+    }
+}
