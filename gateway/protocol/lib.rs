@@ -15,5 +15,6 @@ pub mod revision;
 pub mod scan;
 pub mod sealed;
 pub mod sse;
+pub mod strings;
 pub mod uri;
 pub mod write;

@@ -50,10 +50,10 @@ pub struct Asked {
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// By this rule.
-    Allow(Cow<'static, str>),
-    /// By this rule, with these words for the caller.
-    Deny(Cow<'static, str>, Cow<'static, str>),
+    /// By this rule; none for requests that belong to an earlier one.
+    Allow(Option<Arc<str>>),
+    /// By this rule, with these words for the caller. Without a rule it is no request that could be allowed.
+    Deny(Option<Arc<str>>, Cow<'static, str>),
 }
 
 /// One message to the writer.
@@ -117,11 +117,11 @@ impl Event {
                 match decision {
                     Decision::Allow(rule) => {
                         text(out, "decision", "allow");
-                        text(out, "rule", rule);
+                        maybe(out, "rule", rule.as_deref());
                     }
                     Decision::Deny(rule, words) => {
                         text(out, "decision", "deny");
-                        text(out, "rule", rule);
+                        maybe(out, "rule", rule.as_deref());
                         text(out, "reason", words);
                     }
                 }
@@ -148,22 +148,14 @@ impl Asked {
     fn write(&self, out: &mut Vec<u8>) {
         text(out, "issuer", &self.issuer);
         text(out, "who", &self.subject);
-        if let Some(organisation) = &self.organisation {
-            text(out, "organisation", organisation);
-        }
-        if let Some(agent) = &self.agent {
-            text(out, "agent", agent);
-        }
+        maybe(out, "organisation", self.organisation.as_deref());
+        maybe(out, "agent", self.agent.as_deref());
         text(out, "method", self.method);
         if !self.endpoint.is_empty() {
             text(out, "endpoint", &self.endpoint);
         }
-        if let Some(server) = &self.server {
-            text(out, "server", server);
-        }
-        if let Some(name) = &self.name {
-            text(out, "name", name);
-        }
+        maybe(out, "server", self.server.as_deref());
+        maybe(out, "name", self.name.as_deref());
         if let Some(trace) = self.trace {
             text(out, "trace", &format!("{trace:032x}"));
         }
@@ -210,6 +202,12 @@ pub(super) fn number(out: &mut Vec<u8>, key: &str, value: u64) {
 
 pub(super) fn text(out: &mut Vec<u8>, key: &str, value: &str) {
     cut_text(out, key, value, MAX_TEXT);
+}
+
+fn maybe(out: &mut Vec<u8>, key: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        text(out, key, value);
+    }
 }
 
 fn cut_text(out: &mut Vec<u8>, key: &str, value: &str, most: usize) {

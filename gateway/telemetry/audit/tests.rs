@@ -52,7 +52,7 @@ fn asked(name: &str) -> Asked {
 }
 
 fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
-    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow("rule".into()))?;
+    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow(Some("rule".into())))?;
     ticket.finish(Outcome::Ok, Duration::from_micros(5));
     Ok(())
 }
@@ -100,9 +100,9 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     let path = folder.path().join("audit.jsonl");
     let trail = start(&config(&path));
     call(&trail, "files__read\n\u{202e}\u{e0041}").unwrap();
-    let deny = Decision::Deny("no-secrets".into(), "not this one".into());
+    let deny = Decision::Deny(Some("no-secrets".into()), "not this one".into());
     drop(trail.decide(asked("files__write"), ARGUMENTS, deny).unwrap());
-    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow("rule".into())).unwrap());
+    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule".into()))).unwrap());
     trail.refuse(Rejection::Unauthenticated, "a bearer key is required".into());
     trail.close();
     let all = lines(&path);
@@ -335,7 +335,7 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
         // Calls that run hold the place of their outcome, however fast the writer is.
         let mut running = Vec::new();
         let refused = loop {
-            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow("rule".into())) {
+            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow(Some("rule".into()))) {
                 Ok(ticket) => running.push(ticket),
                 Err(Unwritable) => break true,
             }
