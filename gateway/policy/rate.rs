@@ -1,72 +1,151 @@
-//! How often one caller may call: token buckets by principal, in bounded memory.
+//! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The counting itself is
+//! behind [`Limiter`].
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use crate::file::{Key, Rate};
+use crate::limiter::{Held, Limiter, Quota};
+use crate::rule::Rule;
+use crate::{Subject, Target, pattern};
 
-use crate::Config;
+/// The methods that a policy can limit.
+pub(crate) const METHODS: [&str; 15] = [
+    "initialize",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "completion/complete",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
+const MAX_RATE: u32 = 1_000_000;
 
-/// Callers remembered before idle ones are forgotten.
-const MAX_KEYS: usize = 100_000;
-/// Decisions between two looks at how many callers are remembered.
-const SWEEP_EVERY: u32 = 4096;
-
-/// The limits of one configuration.
-pub struct Rates {
-    calls: Option<Bucket>,
-    completions: Bucket,
+/// The methods that fit one of the patterns, a bit each.
+pub(crate) fn methods(patterns: &[String]) -> u32 {
+    let globs: Vec<_> = patterns.iter().filter_map(|text| pattern::compile(text).ok()).collect();
+    let fits = METHODS.iter().zip(0u32..).filter(|(method, _)| pattern::any(&globs, &[method]));
+    fits.fold(0, |bits, (_, at)| bits | 1 << at)
 }
 
-struct Bucket {
-    limiter: DefaultKeyedRateLimiter<u64>,
-    clock: DefaultClock,
-    decisions: AtomicU32,
+/// Whether a rate makes sense; the key and what is wrong with it if not.
+pub(crate) fn check(rate: &Rate) -> Result<(), (&'static str, String)> {
+    let periods = [
+        ("per_second", rate.per_second),
+        ("per_minute", rate.per_minute),
+        ("per_hour", rate.per_hour),
+        ("per_day", rate.per_day),
+    ];
+    let given: Vec<_> = periods.iter().filter_map(|(key, number)| Some((*key, (*number)?))).collect();
+    if let [_, (second, _), ..] = given.as_slice() {
+        return Err((second, "is one period too many: make a policy for each".into()));
+    }
+    if given.is_empty() && rate.concurrency.is_none() {
+        return Err(("per_minute", "must be given, or another period, or `concurrency`".into()));
+    }
+    if given.is_empty() && rate.burst.is_some() {
+        return Err(("burst", "needs a period beside it".into()));
+    }
+    let numbers = [("burst", rate.burst), ("concurrency", rate.concurrency)];
+    let bad = given.into_iter().map(|(key, n)| (key, Some(n))).chain(numbers);
+    for (key, number) in bad {
+        if number.is_some_and(|n| !(1..=MAX_RATE).contains(&n)) {
+            return Err((key, format!("must be from 1 to {MAX_RATE}")));
+        }
+    }
+    Ok(())
 }
 
-impl Rates {
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        let bucket = |per_minute: u32| NonZeroU32::new(per_minute).map(Bucket::new);
-        Self {
-            calls: config.calls_per_minute.and_then(bucket),
-            completions: Bucket::new(NonZeroU32::new(config.completions_per_minute).unwrap_or(NonZeroU32::MIN)),
+/// The limits of all policies, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    hasher: RandomState,
+    limits: Vec<Option<Limit>>,
+}
+
+#[derive(Debug)]
+struct Limit {
+    quota: Quota,
+    by: Vec<Key>,
+    methods: u32,
+}
+
+/// Too much, for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// The policy that limits.
+    pub rule: Arc<str>,
+    /// How long to wait; an estimate where something has to end first.
+    pub wait: Duration,
+    /// It is about how many run at the same time.
+    pub running: bool,
+}
+
+impl Limits {
+    pub(crate) fn new(rules: &[Rule]) -> Self {
+        let limit = |rule: &Rule| {
+            let rate = rule.rate.as_ref()?;
+            let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
+            by.sort_unstable();
+            by.dedup();
+            let patterns: Vec<String> =
+                rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
+            Some(Limit { quota: quota(rate), by, methods: methods(&patterns) })
+        };
+        Self { hasher: RandomState::new(), limits: rules.iter().map(limit).collect() }
+    }
+
+    /// Whether the policy limits requests of this method as such.
+    pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
+        let bit = METHODS.iter().position(|known| *known == method);
+        let limit = self.limits.get(at as usize).and_then(Option::as_ref);
+        limit.zip(bit).is_some_and(|(limit, bit)| limit.methods & (1 << bit) != 0)
+    }
+
+    /// Takes one from the allowance that the policy gives.
+    pub(crate) fn take(
+        &self,
+        limiter: &dyn Limiter,
+        (at, rule): (u32, &Rule),
+        subject: &Subject<'_>,
+        target: Option<&Target<'_>>,
+    ) -> Result<Option<Held>, Limited> {
+        let Some(limit) = self.limits.get(at as usize).and_then(Option::as_ref) else { return Ok(None) };
+        let mut hasher = self.hasher.build_hasher();
+        for key in &limit.by {
+            match key {
+                Key::Principal => (subject.issuer, subject.subject).hash(&mut hasher),
+                Key::Organisation => (subject.issuer, subject.organisation).hash(&mut hasher),
+                Key::Agent => (subject.issuer, subject.agent).hash(&mut hasher),
+                Key::Server => target.map(|target| target.server).hash(&mut hasher),
+                Key::Tool => target.map(|target| (target.server, target.own)).hash(&mut hasher),
+            }
         }
-    }
-
-    /// One `tools/call` of a caller.
-    ///
-    /// # Errors
-    /// How long to wait.
-    pub fn call(&self, caller: u64) -> Result<(), Duration> {
-        self.calls.as_ref().map_or(Ok(()), |bucket| bucket.take(caller))
-    }
-
-    /// One `completion/complete` of a caller.
-    ///
-    /// # Errors
-    /// How long to wait.
-    pub fn completion(&self, caller: u64) -> Result<(), Duration> {
-        self.completions.take(caller)
+        let limited = |(wait, running)| Limited { rule: Arc::clone(&rule.name), wait, running };
+        limiter.take(&rule.name, &limit.quota, hasher.finish()).map_err(limited)
     }
 }
 
-impl Bucket {
-    fn new(per_minute: NonZeroU32) -> Self {
-        Self {
-            limiter: RateLimiter::keyed(Quota::per_minute(per_minute)),
-            clock: DefaultClock::default(),
-            decisions: AtomicU32::new(0),
-        }
-    }
-
-    fn take(&self, caller: u64) -> Result<(), Duration> {
-        let count = self.decisions.fetch_add(1, Ordering::Relaxed);
-        if count % SWEEP_EVERY == SWEEP_EVERY - 1 && self.limiter.len() > MAX_KEYS {
-            self.limiter.retain_recent();
-        }
-        self.limiter.check_key(&caller).map_err(|not_until| not_until.wait_time_from(self.clock.now()))
-    }
+fn quota(rate: &Rate) -> Quota {
+    const PERIODS: [Duration; 4] = [
+        Duration::from_secs(1),
+        Duration::from_secs(60),
+        Duration::from_secs(3600),
+        Duration::from_secs(24 * 3600),
+    ];
+    let given = [rate.per_second, rate.per_minute, rate.per_hour, rate.per_day];
+    let some = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+    let period = given.iter().zip(PERIODS).find_map(|(number, period)| Some((some((*number)?), period)));
+    let rate_of = |(number, period)| (number, period, rate.burst.map_or(number, some));
+    Quota { rate: period.map(rate_of), concurrency: rate.concurrency }
 }

@@ -1,0 +1,208 @@
+//! What the arguments of a call must be. They are read once and strictly; what goes on to the server is what was
+//! checked, and only values that policy puts in differ from what was sent.
+
+mod bounds;
+mod edit;
+mod pointer;
+mod reading;
+mod schema;
+mod structural;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jsonschema::Validator;
+use serde_json::Value;
+
+use crate::Refusal;
+use crate::file::{self, Effect, Others};
+use bounds::Bounds;
+pub(crate) use bounds::expression;
+pub(crate) use edit::{Edit, write};
+use pointer::Pointer;
+pub(crate) use reading::read;
+use structural::Structural;
+
+/// Most arguments that one policy names.
+const MAX_NAMED: usize = 64;
+
+/// The argument rules of one policy, compiled.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    rules: Vec<Rule>,
+    /// Top-level arguments that may be there; any when `None`.
+    named: Option<BTreeSet<String>>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    at: Pointer,
+    /// It may be absent.
+    optional: bool,
+    forbid: bool,
+    set: Option<Set>,
+    structural: Vec<Structural>,
+    schema: Option<Validator>,
+    bounds: Option<Bounds>,
+}
+
+#[derive(Debug)]
+enum Set {
+    To(Value),
+    Default(Value),
+}
+
+/// A mistake in the rules: the key below `arguments`, and what is wrong.
+pub(crate) type Mistake = (Vec<String>, String);
+
+impl Arguments {
+    pub(crate) fn compile(
+        rules: &BTreeMap<String, file::Argument>,
+        others: Option<Others>,
+        effect: Effect,
+    ) -> Result<Option<Self>, Vec<Mistake>> {
+        if rules.is_empty() {
+            return match others {
+                Some(_) => Err(vec![(vec![], "`other_arguments` needs `arguments` that name some".into())]),
+                None => Ok(None),
+            };
+        }
+        if rules.len() > MAX_NAMED {
+            return Err(vec![(vec![], format!("names more than {MAX_NAMED} arguments"))]);
+        }
+        let (mut all, mut mistakes) = (Vec::new(), Vec::new());
+        for (at, spec) in rules {
+            match Rule::compile(at, spec, effect) {
+                Ok(rule) => all.push(rule),
+                Err((key, words)) => {
+                    mistakes.push(([at.as_str()].into_iter().chain(key).map(str::to_owned).collect(), words));
+                }
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let named: BTreeSet<String> = all.iter().filter_map(|rule| rule.at.steps.first().cloned()).collect();
+        let closed = match others {
+            Some(Others::Allow) => false,
+            Some(Others::Refuse) => true,
+            None => effect == Effect::Allow && !named.is_empty(),
+        };
+        Ok(Some(Self { rules: all, named: closed.then_some(named) }))
+    }
+
+    /// Holds arguments against the rules, putting in what they set.
+    pub(crate) fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
+        if let (Some(named), Value::Object(object)) = (&self.named, &*arguments)
+            && let Some(other) = object.keys().find(|key| !named.contains(*key))
+        {
+            let other: String = other.chars().take(64).collect();
+            let known: Vec<&str> = named.iter().map(String::as_str).collect();
+            return Err(Refusal(format!("the argument `{other}` is not allowed here, only {}", known.join(", "))));
+        }
+        for rule in self.rules.iter().filter(|rule| rule.set.is_some()) {
+            rule.put(arguments, edits)?;
+        }
+        self.rules.iter().try_for_each(|rule| rule.check(arguments, edits))
+    }
+}
+
+impl Rule {
+    fn compile(at: &str, spec: &file::Argument, effect: Effect) -> Result<Self, (Vec<&'static str>, String)> {
+        let at = Pointer::parse(at).map_err(|words| (vec![], words))?;
+        let structural = structural::compile(spec).map_err(|(key, words)| (vec![key], words))?;
+        let schema = spec.schema.as_ref().map(schema::compile).transpose().map_err(|w| (vec!["schema"], w))?;
+        let bounds = spec.value.as_ref().map(Bounds::compile).transpose().map_err(|w| (vec!["value"], w))?;
+        let set = match &spec.set {
+            None => None,
+            Some(_) if effect == Effect::Deny => {
+                return Err((vec!["set"], "belongs into an `allow` policy: a `deny` policy only refuses".into()));
+            }
+            Some(_) if !at.is_single() || at.steps.is_empty() => {
+                return Err((vec!["set"], "needs a pointer to one argument".into()));
+            }
+            Some(file::Set { to: Some(value), default: None }) => Some(Set::To(value.clone())),
+            Some(file::Set { to: None, default: Some(value) }) => Some(Set::Default(value.clone())),
+            Some(_) => return Err((vec!["set"], "needs either `to` or `default`".into())),
+        };
+        let judges = !structural.is_empty() || schema.is_some() || bounds.is_some();
+        if spec.forbid && (judges || set.is_some() || spec.require || spec.optional) {
+            return Err((vec!["forbid"], "leaves nothing for other rules to judge".into()));
+        }
+        if spec.require && spec.optional {
+            return Err((vec!["require"], "contradicts `optional`".into()));
+        }
+        if !(judges || spec.forbid || spec.require || spec.optional || set.is_some()) {
+            return Err((vec![], "says nothing; `optional: true` lets the argument be there".into()));
+        }
+        if spec.forbid && at.steps.is_empty() {
+            return Err((vec!["forbid"], "needs a pointer to an argument".into()));
+        }
+        // An argument that is only set may be left out: a fixed value is put in anyway.
+        let optional = spec.optional || set.is_some() && !judges && !spec.require;
+        Ok(Self { at, optional, forbid: spec.forbid, set, structural, schema, bounds })
+    }
+
+    fn put(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
+        let there = self.at.find(arguments)?.is_some();
+        let value = match &self.set {
+            Some(Set::To(value)) => value,
+            Some(Set::Default(value)) if !there => value,
+            _ => return Ok(()),
+        };
+        if !edit::put(arguments, &self.at.steps, value) {
+            return Err(Refusal(format!("what the argument {} belongs to is missing", self.at.text)));
+        }
+        edits.push(Edit { at: self.at.steps.clone(), value: value.clone() });
+        Ok(())
+    }
+
+    fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
+        let Some(places) = self.at.find(arguments)? else {
+            return match self.optional || self.forbid {
+                true => Ok(()),
+                false => Err(Refusal(format!("the argument {} is missing", self.at.text))),
+            };
+        };
+        if self.forbid {
+            return match places.is_empty() {
+                true => Ok(()),
+                false => Err(Refusal(format!("the argument {} must not be given", self.at.text))),
+            };
+        }
+        let mut narrowed = Vec::new();
+        for (at, value) in places {
+            if let Some(value) = self.judge(value).map_err(|refusal| self.say(&refusal))? {
+                narrowed.push(Edit { at, value });
+            }
+        }
+        for edit in narrowed {
+            edit::put(arguments, &edit.at, &edit.value);
+            edits.push(edit);
+        }
+        Ok(())
+    }
+
+    /// Every rule, each on what the one before it left.
+    fn judge(&self, value: &Value) -> Result<Option<Value>, Refusal> {
+        let mut narrowed: Option<Value> = None;
+        for rule in &self.structural {
+            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value))? {
+                narrowed = Some(other);
+            }
+        }
+        let value = narrowed.as_ref().unwrap_or(value);
+        self.schema.as_ref().map_or(Ok(()), |schema| schema::check(schema, value))?;
+        self.bounds.as_ref().map_or(Ok(()), |bounds| bounds.check(value))?;
+        Ok(narrowed)
+    }
+
+    fn say(&self, refusal: &Refusal) -> Refusal {
+        match self.at.text.as_str() {
+            "" => Refusal(format!("the arguments: {}", refusal.0)),
+            at => Refusal(format!("the argument {at}: {}", refusal.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

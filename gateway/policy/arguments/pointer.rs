@@ -1,0 +1,96 @@
+//! Where an argument stands: a JSON Pointer (RFC 6901), in which `*` stands for every item of a list.
+
+use serde_json::Value;
+
+use super::reading::folded;
+use crate::Refusal;
+
+const MAX_STEPS: usize = 16;
+const MAX_BYTES: usize = 512;
+
+/// A pointer, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pointer {
+    pub(crate) text: String,
+    pub(crate) steps: Vec<String>,
+}
+
+/// A place in the arguments, and what is there.
+pub(crate) type Place<'a> = (Vec<String>, &'a Value);
+
+impl Pointer {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!("is longer than {MAX_BYTES} bytes"));
+        }
+        if text.is_empty() {
+            return Ok(Self { text: String::new(), steps: Vec::new() });
+        }
+        let Some(rest) = text.strip_prefix('/') else {
+            return Err("is no JSON Pointer: it must begin with `/`".into());
+        };
+        let step = |step: &str| {
+            let plain = step.replace("~1", "").replace("~0", "");
+            (!plain.contains('~')).then(|| step.replace("~1", "/").replace("~0", "~"))
+        };
+        let steps: Option<Vec<String>> = rest.split('/').map(step).collect();
+        match steps {
+            Some(steps) if steps.len() > MAX_STEPS => Err(format!("has more than {MAX_STEPS} steps")),
+            Some(steps) => Ok(Self { text: text.into(), steps }),
+            None => Err("is no JSON Pointer: `~` is written `~0`".into()),
+        }
+    }
+
+    /// Whether one value stands there, not those of a list.
+    pub(crate) fn is_single(&self) -> bool {
+        !self.steps.iter().any(|step| step == "*")
+    }
+
+    /// Every place that it stands for; `None` when something on the way is absent.
+    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Option<Vec<Place<'a>>>, Refusal> {
+        let mut places = vec![(Vec::new(), arguments)];
+        for step in &self.steps {
+            let mut next = Vec::with_capacity(places.len());
+            for (at, value) in places {
+                match (value, step.as_str()) {
+                    (Value::Array(items), "*") => {
+                        next.extend(items.iter().enumerate().map(|(n, item)| (along(&at, &n.to_string()), item)));
+                    }
+                    (Value::Object(object), name) => match object.get(name) {
+                        Some(inner) => next.push((along(&at, name), inner)),
+                        None => {
+                            self.not_disguised(object.keys(), name)?;
+                            return Ok(None);
+                        }
+                    },
+                    (Value::Array(items), number) => match index(number).and_then(|n| items.get(n)) {
+                        Some(item) => next.push((along(&at, number), item)),
+                        None => return Ok(None),
+                    },
+                    _ => return Err(Refusal(format!("the argument {} has another form here", self.text))),
+                }
+            }
+            places = next;
+        }
+        Ok(Some(places))
+    }
+
+    /// A reader that ignores case would take `SQL` for `sql`.
+    fn not_disguised<'a>(&self, mut keys: impl Iterator<Item = &'a String>, name: &str) -> Result<(), Refusal> {
+        let wanted = folded(name);
+        match keys.find(|key| folded(key) == wanted) {
+            Some(_) => Err(Refusal(format!("the argument {} must be written exactly so", self.text))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn along(at: &[String], step: &str) -> Vec<String> {
+    at.iter().cloned().chain([step.to_owned()]).collect()
+}
+
+/// An index as the RFC has it: no sign, no leading zero.
+fn index(text: &str) -> Option<usize> {
+    let plain = text == "0" || !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| text.parse().ok())?
+}

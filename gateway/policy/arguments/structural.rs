@@ -1,0 +1,58 @@
+//! The rules that take a value apart by its own language, plugged in: the value of an argument goes in, and with some
+//! of them a narrower value comes out.
+
+use serde_json::Value;
+
+use crate::command::Command;
+use crate::path::Path;
+use crate::sql::Sql;
+use crate::url::Url;
+use crate::{Refusal, file};
+
+/// One compiled rule.
+#[derive(Debug)]
+pub(crate) enum Structural {
+    Command(Box<Command>),
+    Path(Box<Path>),
+    Sql(Box<Sql>),
+    Url(Box<Url>),
+}
+
+/// Compiles the rules of one argument; mistakes come with the key of the rule.
+pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'static str, String)> {
+    let mut rules = Vec::new();
+    if let Some(spec) = &spec.command {
+        rules.push(Structural::Command(Box::new(Command::compile(spec).map_err(|words| ("command", words))?)));
+    }
+    if let Some(spec) = &spec.path {
+        rules.push(Structural::Path(Box::new(Path::compile(spec).map_err(|words| ("path", words))?)));
+    }
+    if let Some(spec) = &spec.sql {
+        rules.push(Structural::Sql(Box::new(Sql::compile(spec).map_err(|words| ("sql", words))?)));
+    }
+    if let Some(spec) = &spec.url {
+        rules.push(Structural::Url(Box::new(Url::compile(spec).map_err(|words| ("url", words))?)));
+    }
+    Ok(rules)
+}
+
+impl Structural {
+    /// Holds a value against the rule; gives what has to be forwarded in its place, if that is something else.
+    pub(crate) fn check(&self, value: &Value) -> Result<Option<Value>, Refusal> {
+        match (self, value) {
+            (Self::Command(rule), Value::Array(items)) => {
+                let argv: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+                let argv = argv.ok_or_else(|| Refusal("must be a list of text".into()))?;
+                rule.check_argv(&argv, None).map(|_| None)
+            }
+            (Self::Command(rule), value) => rule.check(text(value)?).map(|_| None),
+            (Self::Path(rule), value) => rule.check(text(value)?).map(|_| None),
+            (Self::Sql(rule), value) => Ok(rule.check(text(value)?)?.rewritten.map(Value::from)),
+            (Self::Url(rule), value) => rule.check(text(value)?).map(|_| None),
+        }
+    }
+}
+
+fn text(value: &Value) -> Result<&str, Refusal> {
+    value.as_str().ok_or_else(|| Refusal("must be text".into()))
+}

@@ -1,0 +1,299 @@
+//! Cases: who asks for what, and what policies should say. They test policies as the gateway would decide, without one.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::policy::{Because, DEFAULT, Question};
+use crate::{Annotations, Certificate, Kind, Policy, Subject, Target};
+
+/// A file of cases.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cases {
+    /// Where this file's schema is, for editors. Not read.
+    #[serde(rename = "$schema")]
+    pub schema: Option<String>,
+    /// The policy files, folders or patterns that are tested, relative to this file. Default: the file of the same name
+    /// in the folder above, or all files there.
+    pub policies: Vec<String>,
+    pub cases: Vec<Case>,
+}
+
+/// One case. What is asked for is exactly one of `call`, `prompt`, `resource` and `completion`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What it shows.
+    pub name: String,
+    /// Who asks. Default: the user of this machine.
+    #[serde(default, rename = "as")]
+    pub subject: Caller,
+    /// The endpoint. Default `/mcp`.
+    #[serde(default)]
+    pub at: Option<String>,
+    /// A tool that is called, as `server/tool`.
+    #[serde(default)]
+    pub call: Option<String>,
+    /// A prompt, as `server/prompt`.
+    #[serde(default)]
+    pub prompt: Option<String>,
+    /// A resource, as `server/uri`.
+    #[serde(default)]
+    pub resource: Option<String>,
+    /// A prompt for which values are asked, as `server/prompt`.
+    #[serde(default)]
+    pub completion: Option<String>,
+    /// The arguments.
+    #[serde(default)]
+    pub arguments: Option<Value>,
+    /// The arguments as text, to send what no JSON writer would.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The category, for tools of built-in servers.
+    #[serde(default)]
+    pub category: Option<String>,
+    /// What the server says of the tool.
+    #[serde(default)]
+    pub annotations: Annotations,
+    pub expect: Expect,
+    /// The policy that should decide; `default` when none does.
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// Words that the refusal should have.
+    #[serde(default)]
+    pub says: Option<String>,
+    /// What the server should get.
+    #[serde(default, deserialize_with = "present")]
+    pub forwards: Option<Value>,
+}
+
+/// What policies say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Expect {
+    /// The call is made.
+    Allow,
+    /// It is there, but not with these arguments.
+    Deny,
+    /// It is not listed, and answers like what does not exist.
+    Hidden,
+}
+
+/// A caller as a case has it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Caller {
+    /// Default `local`.
+    pub issuer: String,
+    /// Default `user`.
+    pub subject: String,
+    pub organisation: Option<String>,
+    #[serde(deserialize_with = "words")]
+    #[schemars(with = "Vec<String>")]
+    pub roles: Vec<Arc<str>>,
+    #[serde(deserialize_with = "words")]
+    #[schemars(with = "Vec<String>")]
+    pub scopes: Vec<Arc<str>>,
+    pub agent: Option<String>,
+    /// The names of the client certificate, with their kind: `dns:ci.example.com`.
+    pub certificates: Vec<Box<str>>,
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self {
+            issuer: "local".into(),
+            subject: "user".into(),
+            organisation: None,
+            roles: Vec::new(),
+            scopes: Vec::new(),
+            agent: None,
+            certificates: Vec::new(),
+        }
+    }
+}
+
+impl Caller {
+    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`.
+    ///
+    /// # Errors
+    /// The word that is not understood.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut caller = Self::default();
+        for word in text.split_whitespace() {
+            match (word.split_once('='), word.split_once('|')) {
+                (Some(("role", value)), _) => caller.roles.push(value.into()),
+                (Some(("scope", value)), _) => caller.scopes.push(value.into()),
+                (Some(("organisation", value)), _) => caller.organisation = Some(value.into()),
+                (Some(("agent", value)), _) => caller.agent = Some(value.into()),
+                (Some(("certificate", value)), _) => caller.certificates.push(value.into()),
+                (_, Some((issuer, subject))) => {
+                    caller.issuer = issuer.into();
+                    caller.subject = subject.into();
+                }
+                _ => {
+                    return Err(format!(
+                        "`{word}` is neither issuer|subject nor role=, scope=, organisation=, agent= or certificate="
+                    ));
+                }
+            }
+        }
+        Ok(caller)
+    }
+
+    /// The caller as policy sees it.
+    #[must_use]
+    pub fn subject(&self) -> Subject<'_> {
+        Subject {
+            key: 0,
+            issuer: &self.issuer,
+            subject: &self.subject,
+            organisation: self.organisation.as_deref(),
+            roles: &self.roles,
+            scopes: &self.scopes,
+            agent: self.agent.as_deref(),
+            certificate: (!self.certificates.is_empty())
+                .then_some(Certificate { names: &self.certificates, fingerprint: "" }),
+        }
+    }
+}
+
+/// How a case went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub decision: Expect,
+    /// The policy that decided.
+    pub rule: String,
+    /// Words for the caller, or for the log when a policy failed.
+    pub words: Option<String>,
+    /// What the server gets, when policy changed it.
+    pub forwards: Option<Value>,
+}
+
+impl Case {
+    /// What is asked for: kind, server, own name.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    pub fn asked(&self) -> Result<(Kind, &str, &str), String> {
+        let kinds = [
+            (Kind::Tool, &self.call),
+            (Kind::Prompt, &self.prompt),
+            (Kind::Resource, &self.resource),
+            (Kind::PromptCompletion, &self.completion),
+        ];
+        let given: Vec<_> = kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
+        let [(kind, name)] = given.as_slice() else {
+            return Err("a case asks for one of call, prompt, resource and completion".into());
+        };
+        let (server, own) = name.split_once('/').ok_or_else(|| format!("`{name}` is not written as server/name"))?;
+        Ok((*kind, server, own))
+    }
+
+    /// Decides the case.
+    ///
+    /// # Errors
+    /// The case says too little, or too much.
+    pub fn decide(&self, policy: &Policy) -> Result<Outcome, String> {
+        let (kind, server, own) = self.asked()?;
+        let exposed = match kind {
+            Kind::Resource | Kind::ResourceCompletion => format!("{server}+{own}"),
+            _ => format!("{server}__{own}"),
+        };
+        let category = self.category.as_deref();
+        let target = Target { kind, server, exposed: &exposed, own, category, annotations: self.annotations };
+        let (subject, endpoint) = (self.subject.subject(), self.at.as_deref().unwrap_or("/mcp"));
+        let question = Question { subject: &subject, endpoint, target: &target };
+        let written = self.arguments.as_ref().map(Value::to_string);
+        let text = self.text.as_ref().or(written.as_ref());
+        Ok(policy.answer(&question, text.map(String::as_bytes)))
+    }
+
+    /// What is not as the case has it, a line each; nothing when it is.
+    ///
+    /// # Errors
+    /// As [`Case::decide`].
+    pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
+        let mut all = Vec::new();
+        if outcome.decision != self.expect {
+            let words = outcome.words.as_deref().map(|words| format!(": {words}")).unwrap_or_default();
+            all.push(format!("expected {}, got {}{words}", self.expect.as_str(), outcome.decision.as_str()));
+        }
+        if self.rule.as_ref().is_some_and(|rule| *rule != outcome.rule) {
+            let wanted = self.rule.as_deref().unwrap_or_default();
+            all.push(format!("expected policy {wanted} to decide, it was {}", outcome.rule));
+        }
+        if let Some(says) = &self.says
+            && !outcome.words.as_ref().is_some_and(|words| words.contains(says.as_str()))
+        {
+            all.push(format!("expected words with {says:?}, got {:?}", outcome.words.as_deref().unwrap_or_default()));
+        }
+        if let Some(wanted) = &self.forwards {
+            let sent = outcome.forwards.as_ref().or(self.arguments.as_ref());
+            if sent != Some(wanted) {
+                all.push(format!("expected to forward {wanted}, got {}", sent.unwrap_or(&Value::Null)));
+            }
+        }
+        all
+    }
+}
+
+impl Expect {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+            Self::Hidden => "hidden",
+        }
+    }
+}
+
+impl Policy {
+    /// The whole decision on one call, rates aside.
+    #[must_use]
+    pub fn answer(&self, question: &Question<'_>, arguments: Option<&[u8]>) -> Outcome {
+        let class = self.class(question.subject, question.endpoint);
+        let verdict = self.verdict(&class, question);
+        match self.judge(&verdict, question, arguments) {
+            Ok(passed) => Outcome {
+                decision: Expect::Allow,
+                rule: passed.rule.to_string(),
+                words: None,
+                forwards: passed.arguments.and_then(|text| serde_json::from_slice(&text).ok()),
+            },
+            Err(denied) => {
+                let decision = if verdict.is_visible() { Expect::Deny } else { Expect::Hidden };
+                let words = match denied.because {
+                    Because::Hidden if *denied.rule == *DEFAULT => Some("no policy allows it".into()),
+                    Because::Hidden => None,
+                    Because::Arguments(refusal) => Some(refusal.0),
+                    Because::Failure(words) => Some(words),
+                };
+                Outcome { decision, rule: denied.rule.to_string(), words, forwards: None }
+            }
+        }
+    }
+}
+
+/// The JSON Schema (draft 2020-12) of a file of cases, for editors.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Cases).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".into(), "Cases of Lockgate policies".into());
+    }
+    schema
+}
+
+/// `null` is a value here, not the absence of one.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Arc<str>>, D::Error> {
+    Ok(Vec::<String>::deserialize(deserializer)?.into_iter().map(Into::into).collect())
+}

@@ -1,0 +1,143 @@
+//! Callers that policies do not tell apart: found once for each caller and endpoint, and kept in bounded memory.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::Arc;
+
+use moka::sync::Cache;
+
+use crate::Subject;
+use crate::bits::Bits;
+
+/// Callers and endpoints remembered.
+const MAX_KNOWN: u64 = 16_384;
+
+/// The policies that concern some callers at one endpoint.
+#[derive(Debug)]
+pub struct Class {
+    pub(crate) bits: Bits,
+    /// Those of them whose condition could not be evaluated, and why.
+    pub(crate) broken: Vec<(u32, String)>,
+    /// Those that limit methods.
+    pub(crate) methods: Box<[u32]>,
+    mark: [u8; 16],
+}
+
+impl Class {
+    /// `version` tells the policies of one configuration from those of another; `personal` is for callers whose views
+    /// depend on who they are.
+    pub(crate) fn new(
+        bits: Bits,
+        broken: Vec<(u32, String)>,
+        methods: Box<[u32]>,
+        version: u64,
+        personal: Option<&Subject<'_>>,
+    ) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&version.to_le_bytes());
+        for word in bits.words() {
+            hasher.update(&word.to_le_bytes());
+        }
+        for (at, _) in &broken {
+            hasher.update(&at.to_le_bytes());
+        }
+        if let Some(subject) = personal {
+            let mut text = |text: &str| {
+                hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+            };
+            text("personal");
+            for (at, list) in crate::rule::Who::names(subject).iter().enumerate() {
+                text(&format!("{at} {}", list.len()));
+                list.iter().for_each(|name| text(name));
+            }
+        }
+        let mut mark = [0; 16];
+        hasher.finalize_xof().fill(&mut mark);
+        Self { bits, broken, methods, mark }
+    }
+
+    /// The same for callers who see the same, and for no others.
+    #[must_use]
+    pub fn mark(&self) -> [u8; 16] {
+        self.mark
+    }
+
+    /// Conditions that could not be evaluated, for the log.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        self.broken.iter().map(|(_, words)| words.as_str())
+    }
+}
+
+/// Classes by caller and endpoint.
+pub(crate) struct Classes {
+    known: Cache<u64, Arc<Known>>,
+    hasher: RandomState,
+}
+
+/// Whom a class was found for: a hash alone could be somebody else's.
+struct Known {
+    issuer: Box<str>,
+    subject: Box<str>,
+    organisation: Option<Box<str>>,
+    agent: Option<Box<str>>,
+    roles: Box<[Arc<str>]>,
+    scopes: Box<[Arc<str>]>,
+    certificates: Vec<String>,
+    endpoint: Box<str>,
+    class: Arc<Class>,
+}
+
+impl fmt::Debug for Classes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Classes").finish_non_exhaustive()
+    }
+}
+
+impl Classes {
+    pub(crate) fn new() -> Self {
+        Self { known: Cache::builder().max_capacity(MAX_KNOWN).build(), hasher: RandomState::new() }
+    }
+
+    /// The class of a caller at an endpoint, found by `find` the first time.
+    pub(crate) fn get(&self, subject: &Subject<'_>, endpoint: &str, find: impl FnOnce() -> Class) -> Arc<Class> {
+        let mut hasher = self.hasher.build_hasher();
+        (subject.issuer, subject.subject, endpoint).hash(&mut hasher);
+        subject.certificate.map(|certificate| certificate.fingerprint).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(known) = self.known.get(&key).filter(|known| known.is(subject, endpoint)) {
+            return Arc::clone(&known.class);
+        }
+        let class = Arc::new(find());
+        self.known.insert(key, Arc::new(Known::new(subject, endpoint, Arc::clone(&class))));
+        class
+    }
+}
+
+impl Known {
+    fn new(subject: &Subject<'_>, endpoint: &str, class: Arc<Class>) -> Self {
+        Self {
+            issuer: subject.issuer.into(),
+            subject: subject.subject.into(),
+            organisation: subject.organisation.map(Into::into),
+            agent: subject.agent.map(Into::into),
+            roles: subject.roles.into(),
+            scopes: subject.scopes.into(),
+            certificates: subject.certificates(),
+            endpoint: endpoint.into(),
+            class,
+        }
+    }
+
+    /// The same caller with the same rights: a token that was renewed may carry others.
+    fn is(&self, subject: &Subject<'_>, endpoint: &str) -> bool {
+        *self.issuer == *subject.issuer
+            && *self.subject == *subject.subject
+            && *self.endpoint == *endpoint
+            && self.organisation.as_deref() == subject.organisation
+            && self.agent.as_deref() == subject.agent
+            && *self.roles == *subject.roles
+            && *self.scopes == *subject.scopes
+            && (self.certificates.is_empty() && subject.certificate.is_none()
+                || self.certificates == subject.certificates())
+    }
+}

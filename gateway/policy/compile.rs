@@ -1,0 +1,201 @@
+//! From what is written to what decides. Every mistake is found, each with the key it is about.
+
+use std::collections::HashMap;
+
+use globset::Glob;
+
+use crate::arguments::Arguments;
+use crate::condition::Condition;
+use crate::config::Config;
+use crate::file::{self, Effect};
+use crate::pattern::{self, MAX_PATTERNS};
+use crate::rate;
+use crate::response::Response;
+use crate::rule::{Rule, What, Who};
+use crate::lists;
+
+/// Most policies of all files together.
+pub const MAX_POLICIES: usize = 10_000;
+const MAX_NAME: usize = 64;
+
+/// Something wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Which document of the configuration, and which policy in it; `None` for the lists of the configuration file.
+    pub at: Option<(usize, usize)>,
+    /// The key, below the policy; for a list it is the whole key, such as `policy.tools.allow`.
+    pub path: Vec<String>,
+    pub what: String,
+    pub hint: String,
+}
+
+/// Every policy of a configuration, in the order of their names.
+pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
+    let (mut rules, mut mistakes) = (Vec::new(), Vec::new());
+    let mut names: HashMap<String, String> = HashMap::new();
+    for policy in lists::policies(&config.lists, config.documents.is_empty()) {
+        match rule(&policy, policy.name.clone()) {
+            Ok(rule) => rules.push(rule),
+            Err(found) => mistakes.extend(found.into_iter().map(|found| Mistake {
+                at: None,
+                path: policy.name.split('.').map(str::to_owned).chain(found.path.last().cloned()).collect(),
+                ..found
+            })),
+        }
+    }
+    for (document, file) in config.documents.iter().enumerate() {
+        for (at, entry) in file.policies.iter().enumerate() {
+            let place = format!("{}:{}", file.name, entry.line);
+            let mut found = match rule(&entry.policy, place.clone()) {
+                Ok(rule) => {
+                    rules.push(rule);
+                    Vec::new()
+                }
+                Err(found) => found,
+            };
+            if let Some(other) = names.insert(entry.policy.name.clone(), place) {
+                found.push(mistake(&["name"], format!("is the name of another policy, at {other}"), "rename one of them"));
+            }
+            mistakes.extend(found.into_iter().map(|found| Mistake { at: Some((document, at)), ..found }));
+        }
+    }
+    if rules.len() > MAX_POLICIES {
+        let what = format!("there are more than {MAX_POLICIES} policies");
+        mistakes.push(Mistake { path: vec!["policy".into(), "files".into()], ..mistake(&[], what, "join some of them") });
+    }
+    rules.sort_by(|a, b| a.name.cmp(&b.name));
+    if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
+}
+
+fn mistake(path: &[&str], what: impl Into<String>, hint: impl Into<String>) -> Mistake {
+    let path = path.iter().map(|&key| key.to_owned()).collect();
+    Mistake { at: None, path, what: what.into(), hint: hint.into() }
+}
+
+fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    let named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if policy.name.is_empty() || policy.name.len() > MAX_NAME || !policy.name.chars().all(named) {
+        let what = format!("must be 1 to {MAX_NAME} letters, digits, `.`, `_` and `-`");
+        mistakes.push(mistake(&["name"], what, "text for people goes into `description`"));
+    }
+    let who = who(&policy.who, &mut mistakes);
+    let what = what(&policy.what, &mut mistakes);
+    let when = policy.when.as_deref().map(Condition::compile).transpose().unwrap_or_else(|words| {
+        mistakes.push(mistake(&["when"], words, "docs/policy.md lists what conditions may use"));
+        None
+    });
+    let arguments = Arguments::compile(&policy.arguments, policy.other_arguments, policy.effect);
+    let arguments = arguments.unwrap_or_else(|found| {
+        for (path, what) in found {
+            let path = [vec!["arguments".to_owned()], path].concat();
+            let hint = "docs/policy.md has an example of each rule".to_owned();
+            mistakes.push(Mistake { at: None, path, what, hint });
+        }
+        None
+    });
+    if let Some(rate) = &policy.rate {
+        if let Err((path, what)) = rate::check(rate) {
+            mistakes.push(mistake(&["rate", path], what, "such as rate: { per_minute: 60, by: [principal] }"));
+        }
+        if when.as_ref().is_some_and(Condition::needs_arguments) {
+            let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
+            mistakes.push(mistake(&["when"], what, "make two policies of it"));
+        }
+    }
+    let response = policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|what| {
+        mistakes.push(mistake(&["response"], what, "such as response: { secrets: true, max_bytes: 65536 }"));
+        None
+    });
+    let rule = Rule {
+        name: policy.name.as_str().into(),
+        place,
+        effect: policy.effect,
+        dry_run: policy.dry_run,
+        who,
+        what,
+        when,
+        arguments,
+        rate: policy.rate.clone(),
+        response,
+    };
+    methods(&rule, &mut mistakes);
+    if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
+}
+
+/// A policy about methods limits them and nothing else.
+fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
+    if rule.what.methods.is_none() {
+        return;
+    }
+    let what = &rule.what;
+    let narrower = what.names_kinds()
+        || what.servers.is_some()
+        || what.not_servers.is_some()
+        || what.categories.is_some()
+        || what.annotations.is_some();
+    if rule.effect != Effect::Deny || rule.rate.is_none() || rule.arguments.is_some() || narrower {
+        let what = "is only for a `deny` policy that has a `rate` and names nothing else in `what` but `endpoints`";
+        mistakes.push(mistake(&["what", "methods"], what, "leave it out, or make two policies of it"));
+    }
+    if rule.when.as_ref().is_some_and(Condition::needs_target) {
+        let words = "cannot be about `target` beside `what.methods`: a list has none";
+        mistakes.push(mistake(&["when"], words, "leave out one of the two"));
+    }
+}
+
+fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
+    let mut list = |key: &str, list: &Option<Vec<String>>| globs(&["who", key], list.as_deref(), mistakes);
+    Who {
+        principals: list("principals", &spec.principals),
+        roles: list("roles", &spec.roles),
+        organisations: list("organisations", &spec.organisations),
+        scopes: list("scopes", &spec.scopes),
+        agents: list("agents", &spec.agents),
+        certificates: list("certificates", &spec.certificates),
+        anonymous: spec.anonymous,
+    }
+}
+
+fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
+    let mut list = |key: &str, list: &Option<Vec<String>>| globs(&["what", key], list.as_deref(), mistakes);
+    let what = What {
+        tools: list("tools", &spec.tools),
+        prompts: list("prompts", &spec.prompts),
+        resources: list("resources", &spec.resources),
+        completion: list("completion", &spec.completion),
+        servers: list("servers", &spec.servers),
+        not_servers: list("not_servers", &spec.not_servers),
+        categories: list("categories", &spec.categories),
+        endpoints: list("endpoints", &spec.endpoints),
+        annotations: spec.annotations,
+        methods: list("methods", &spec.methods),
+    };
+    for (at, method) in what.methods.iter().flatten().enumerate() {
+        if rate::methods(&[method.glob().to_owned()]) == 0 {
+            let hint = format!("there are {}", rate::METHODS.join(", "));
+            mistakes.push(mistake(&["what", "methods", &at.to_string()], "fits no method", hint));
+        }
+    }
+    what
+}
+
+fn globs(path: &[&str], list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Glob>> {
+    let list = list?;
+    if list.len() > MAX_PATTERNS {
+        mistakes.push(mistake(path, format!("must have at most {MAX_PATTERNS} items"), "use wider patterns"));
+        return Some(Vec::new());
+    }
+    let mut globs = Vec::with_capacity(list.len());
+    for (at, text) in list.iter().enumerate() {
+        match pattern::compile(text) {
+            Ok(glob) => globs.push(glob),
+            Err(words) => {
+                let at = at.to_string();
+                let path: Vec<&str> = path.iter().copied().chain([at.as_str()]).collect();
+                mistakes.push(mistake(&path, words, "use *, ?, [a-z] and {a,b}"));
+            }
+        }
+    }
+    Some(globs)
+}

@@ -1,0 +1,174 @@
+//! What a condition refers to and how much work it may be, from its syntax tree alone.
+
+use std::collections::BTreeSet;
+
+use cel::IdedExpr;
+use cel::common::ast::{EntryExpr, Expr, LiteralValue};
+
+/// The variables, and the members of those whose shape is known.
+const VARIABLES: [(&str, &[&str]); 4] = [
+    (
+        "subject",
+        &["issuer", "id", "principal", "organisation", "roles", "scopes", "agent", "certificates", "anonymous"],
+    ),
+    ("target", &["kind", "server", "name", "exposed", "category", "annotations"]),
+    ("endpoint", &[]),
+    ("arguments", &[]),
+];
+const ANNOTATIONS: [&str; 4] = ["read_only", "destructive", "idempotent", "open_world"];
+/// Functions that a condition may call, besides operators.
+const FUNCTIONS: [&str; 14] = [
+    "size", "contains", "startsWith", "endsWith", "matches", "has", "int", "uint", "double", "string", "bool", "dyn",
+    "type", "bytes",
+];
+/// Deepest nesting of `all`, `exists`, `exists_one`, `map` and `filter`.
+const MAX_LOOPS: usize = 2;
+const MAX_DEPTH: usize = 64;
+/// Most items written in a condition with nested loops.
+const MAX_ITEMS: usize = 64;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    variables: BTreeSet<&'static str>,
+    /// Regular expressions, as written.
+    pub(crate) patterns: BTreeSet<String>,
+    loops: usize,
+    items: usize,
+}
+
+impl Findings {
+    pub(crate) fn uses(&self, variable: &str) -> bool {
+        self.variables.contains(variable)
+    }
+
+    /// Most values of arguments that its loops may run over.
+    pub(crate) fn bound(&self) -> usize {
+        match self.loops {
+            0 => 100_000,
+            1 => 5_000,
+            _ => 100,
+        }
+    }
+}
+
+pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
+    let mut findings = Findings::default();
+    let mut walk = Walk { findings: &mut findings, local: Vec::new(), depth: 0, loops: 0 };
+    walk.expression(expression)?;
+    if findings.loops >= MAX_LOOPS && findings.items > MAX_ITEMS {
+        return Err(format!("has loops in loops and more than {MAX_ITEMS} items in lists"));
+    }
+    Ok(findings)
+}
+
+struct Walk<'a> {
+    findings: &'a mut Findings,
+    /// Variables of loops.
+    local: Vec<String>,
+    depth: usize,
+    loops: usize,
+}
+
+impl Walk<'_> {
+    fn expression(&mut self, node: &IdedExpr) -> Result<(), String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err("is nested too deeply".into());
+        }
+        let result = match &node.expr {
+            Expr::Unspecified | Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.variable(name),
+            Expr::Select(select) => self.member(&select.operand, &select.field),
+            Expr::Call(call) => self.call(&call.func_name, call.target.as_deref(), &call.args),
+            Expr::List(list) => {
+                self.findings.items += list.elements.len();
+                list.elements.iter().try_for_each(|element| self.expression(element))
+            }
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| self.entry(&entry.expr)),
+            Expr::Struct(_) => Err("makes a message, which conditions cannot".into()),
+            Expr::Comprehension(inner) => self.comprehension(inner),
+        };
+        self.depth -= 1;
+        result
+    }
+
+    fn entry(&mut self, entry: &EntryExpr) -> Result<(), String> {
+        self.findings.items += 1;
+        match entry {
+            EntryExpr::MapEntry(entry) => self.expression(&entry.key).and_then(|()| self.expression(&entry.value)),
+            EntryExpr::StructField(_) => Err("makes a message, which conditions cannot".into()),
+        }
+    }
+
+    fn comprehension(&mut self, inner: &cel::common::ast::ComprehensionExpr) -> Result<(), String> {
+        self.expression(&inner.iter_range)?;
+        self.loops += 1;
+        self.findings.loops = self.findings.loops.max(self.loops);
+        if self.loops > MAX_LOOPS {
+            return Err(format!("has loops nested more than {MAX_LOOPS} deep"));
+        }
+        let before = self.local.len();
+        self.local.extend([inner.iter_var.clone(), inner.accu_var.clone()]);
+        self.local.extend(inner.iter_var2.clone());
+        for part in [&inner.accu_init, &inner.loop_cond, &inner.loop_step, &inner.result] {
+            self.expression(part)?;
+        }
+        self.local.truncate(before);
+        self.loops -= 1;
+        Ok(())
+    }
+
+    fn variable(&mut self, name: &str) -> Result<(), String> {
+        if self.local.iter().any(|local| local == name) {
+            return Ok(());
+        }
+        let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
+        match names.iter().find(|known| **known == name) {
+            Some(known) => {
+                self.findings.variables.insert(known);
+                Ok(())
+            }
+            None => Err(unknown("variable", name, &names)),
+        }
+    }
+
+    fn member(&mut self, operand: &IdedExpr, field: &str) -> Result<(), String> {
+        self.expression(operand)?;
+        let known: &[&str] = match &operand.expr {
+            Expr::Ident(name) if !self.local.contains(name) => {
+                VARIABLES.iter().find(|(known, _)| known == name).map_or(&[], |(_, fields)| *fields)
+            }
+            Expr::Select(outer) if outer.field == "annotations" => match &outer.operand.expr {
+                Expr::Ident(name) if name == "target" => &ANNOTATIONS,
+                _ => &[],
+            },
+            _ => &[],
+        };
+        if known.is_empty() || known.contains(&field) { Ok(()) } else { Err(unknown("member", field, known)) }
+    }
+
+    fn call(&mut self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> Result<(), String> {
+        let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !operator && !FUNCTIONS.contains(&name) {
+            return Err(unknown("function", name, &FUNCTIONS));
+        }
+        if name == "matches" {
+            match arguments.last().map(|last| &last.expr) {
+                Some(Expr::Literal(LiteralValue::String(pattern))) => {
+                    self.findings.patterns.insert(pattern.inner().to_owned());
+                }
+                _ => return Err("`matches` needs a pattern written in quotes".into()),
+            }
+        }
+        target.into_iter().chain(arguments).try_for_each(|part| self.expression(part))
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
+    match near.filter(|(distance, known)| *distance <= (known.len() / 3).max(1)) {
+        Some((_, near)) => format!("has no {what} `{name}`; did you mean `{near}`?"),
+        None => format!("has no {what} `{name}`; there are {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,380 @@
+//! The policies of one configuration, compiled: one decision for lists and calls. It never changes; another
+//! configuration makes another one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+use crate::arguments::{self, Edit};
+use crate::class::{Class, Classes};
+use crate::compile::{self, Mistake};
+use crate::condition::{Condition, World};
+use crate::config::Config;
+use crate::file::Effect;
+use crate::index::Index;
+use crate::limiter::{Held, Limiter};
+use crate::rate::{Limited, Limits};
+use crate::response::Response;
+use crate::rule::Rule;
+use crate::verdict::{Hidden, Judged, State, Verdict};
+use crate::{Refusal, Subject, Target};
+
+/// The rule that is named when nothing allows something.
+pub const DEFAULT: &str = "default";
+
+/// See the module.
+#[derive(Debug)]
+pub struct Policy {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) index: Index,
+    limits: Limits,
+    classes: Classes,
+    /// The class of everybody, where nothing tells callers apart.
+    everybody: Option<Arc<Class>>,
+    version: u64,
+}
+
+/// What is asked, by whom and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub subject: &'a Subject<'a>,
+    /// The path of the endpoint, such as `/mcp`.
+    pub endpoint: &'a str,
+    pub target: &'a Target<'a>,
+}
+
+/// A call that may be made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Passed {
+    /// The policy that allows it.
+    pub rule: Arc<str>,
+    /// The arguments that the server gets instead of those that were sent, as JSON text.
+    pub arguments: Option<Vec<u8>>,
+}
+
+/// A call that may not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The policy that denies it, or [`DEFAULT`].
+    pub rule: Arc<str>,
+    pub because: Because,
+}
+
+/// Why a call may not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// What it is for is not there for this caller.
+    Hidden,
+    /// Its arguments, in words for the caller.
+    Arguments(Refusal),
+    /// A policy could not be evaluated: words for the log.
+    Failure(String),
+}
+
+impl Policy {
+    /// # Errors
+    /// Every mistake in the policies.
+    pub fn compile(config: &Config) -> Result<Self, Vec<Mistake>> {
+        static VERSION: AtomicU64 = AtomicU64::new(1);
+        let rules = compile::rules(config)?;
+        let index = Index::new(&rules).map_err(|words| {
+            let path = vec!["policy".into(), "files".into()];
+            let hint = "use fewer or simpler patterns".into();
+            vec![Mistake { at: None, path, what: format!("the patterns are too large together: {words}"), hint }]
+        })?;
+        let early = |rule: &Rule| rule.when.as_ref().is_some_and(Condition::needs_subject);
+        let alike = !index.tells_callers_apart() && !rules.iter().any(early);
+        let mut new = Self {
+            limits: Limits::new(&rules),
+            classes: Classes::new(),
+            everybody: None,
+            version: VERSION.fetch_add(1, Ordering::Relaxed),
+            rules,
+            index,
+        };
+        // An early condition may still be about the endpoint.
+        let endpoint = new.rules.iter().any(|rule| rule.when.is_some());
+        new.everybody = (alike && !endpoint).then(|| Arc::new(new.find(&Subject::default(), "")));
+        Ok(new)
+    }
+
+    /// How many policies there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The class of every caller at every endpoint, where policies tell none apart.
+    #[must_use]
+    pub fn everybody(&self) -> Option<&Arc<Class>> {
+        self.everybody.as_ref()
+    }
+
+    /// The policies that concern a caller at an endpoint.
+    #[must_use]
+    pub fn class(&self, subject: &Subject<'_>, endpoint: &str) -> Arc<Class> {
+        match &self.everybody {
+            Some(class) => Arc::clone(class),
+            None => self.classes.get(subject, endpoint, || self.find(subject, endpoint)),
+        }
+    }
+
+    fn find(&self, subject: &Subject<'_>, endpoint: &str) -> Class {
+        let mut bits = self.index.concerning(subject, endpoint);
+        let (mut broken, mut personal) = (Vec::new(), false);
+        for at in bits.clone().iter() {
+            let Some(rule) = self.rule(at) else { continue };
+            let Some(when) = &rule.when else { continue };
+            if when.needs_target() || when.needs_arguments() {
+                personal |= when.needs_target() && when.needs_subject();
+                continue;
+            }
+            match rule.holds(World { subject, endpoint, target: None, arguments: None }) {
+                Ok(true) => {}
+                Ok(false) => bits.remove(at),
+                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+            }
+        }
+        let methods = self.index.methods().iter().filter(|&at| bits.contains(at)).collect();
+        Class::new(bits, broken, methods, self.version, personal.then_some(subject))
+    }
+
+    pub(crate) fn rule(&self, at: u32) -> Option<&Rule> {
+        self.rules.get(at as usize)
+    }
+
+    fn name(&self, at: u32) -> Arc<str> {
+        self.rule(at).map_or_else(|| DEFAULT.into(), |rule| Arc::clone(&rule.name))
+    }
+
+    /// What the policies of a class say of something, arguments aside.
+    #[must_use]
+    pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
+        let about = self.index.about(&class.bits, &self.rules, question.target);
+        let mut broken: Vec<(u32, String)> =
+            class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned().collect();
+        let mut concerned: Vec<(u32, &Rule)> = Vec::new();
+        let Question { subject, endpoint, target } = *question;
+        for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
+            let early = rule.when.as_ref().is_some_and(|when| when.needs_target() && !when.needs_arguments());
+            let holds = match early {
+                true => rule.holds(World { subject, endpoint, target: Some(target), arguments: None }),
+                false => Ok(true),
+            };
+            match holds {
+                Ok(true) => concerned.push((at, rule)),
+                Ok(false) => {}
+                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+            }
+        }
+        let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some() && !rule.dry_run).map(|(at, _)| *at);
+        let dry = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
+        let state = |real: bool| {
+            let failed = broken.iter().find(|(at, _)| !real || !dry(*at));
+            let rules = concerned.iter().copied().filter(|(_, rule)| !real || !rule.dry_run);
+            state(failed, rules)
+        };
+        let shadowed = concerned.iter().any(|(_, rule)| rule.dry_run) || broken.iter().any(|(at, _)| dry(*at));
+        let responses = concerned.iter().filter(|(_, rule)| !rule.dry_run).filter_map(|(_, rule)| rule.response.as_ref());
+        Verdict {
+            limits: limits.collect(),
+            shadow: shadowed.then(|| Box::new(state(false))),
+            response: Response::all(responses).map(Arc::new),
+            state: state(true),
+        }
+    }
+
+    /// Whether a server is there for a class before anything is known of what it has: some policy may allow something
+    /// of it, and none denies all of it.
+    #[must_use]
+    pub fn reaches(&self, class: &Class, server: &str) -> bool {
+        let about = self.index.about_server(&class.bits, server);
+        let real = || about.iter().filter_map(|at| self.rule(at)).filter(|rule| !rule.dry_run);
+        let whole = |rule: &Rule| {
+            let what = &rule.what;
+            !what.names_kinds() && what.categories.is_none() && what.annotations.is_none()
+        };
+        let denied = |rule: &Rule| {
+            rule.effect == Effect::Deny
+                && whole(rule)
+                && rule.when.is_none()
+                && rule.arguments.is_none()
+                && rule.rate.is_none()
+        };
+        let allowed = |rule: &Rule| rule.effect == Effect::Allow && (whole(rule) || rule.what.may_name(server));
+        class.broken.is_empty() && real().any(allowed) && !real().any(denied)
+    }
+
+    /// Takes one request from every allowance that concerns it. What comes back is held while the request runs.
+    ///
+    /// # Errors
+    /// The first limit that is reached.
+    pub fn limit(
+        &self,
+        limiter: &dyn Limiter,
+        class: &Class,
+        method: &str,
+        subject: &Subject<'_>,
+        about: Option<(&Verdict, &Target<'_>)>,
+    ) -> Result<Vec<Held>, Limited> {
+        let mut held = Vec::new();
+        let target = about.map(|(_, target)| target);
+        let methods = class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
+        let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
+        for at in methods.chain(items) {
+            let Some(rule) = self.rule(at).filter(|rule| !rule.dry_run) else { continue };
+            held.extend(self.limits.take(limiter, (at, rule), subject, target)?);
+        }
+        Ok(held)
+    }
+
+    /// Whether a call may be made with these arguments (JSON text).
+    ///
+    /// # Errors
+    /// Which policy denies it, and why.
+    pub fn judge(
+        &self,
+        verdict: &Verdict,
+        question: &Question<'_>,
+        arguments: Option<&[u8]>,
+    ) -> Result<Passed, Denied> {
+        self.decide(&verdict.state, question, arguments)
+    }
+
+    /// What policies in dry run would have denied of a call that may be made.
+    #[must_use]
+    pub fn would_deny(
+        &self,
+        verdict: &Verdict,
+        question: &Question<'_>,
+        arguments: Option<&[u8]>,
+    ) -> Option<Denied> {
+        self.decide(verdict.shadow.as_deref()?, question, arguments).err()
+    }
+
+    fn decide(
+        &self,
+        state: &State,
+        question: &Question<'_>,
+        text: Option<&[u8]>,
+    ) -> Result<Passed, Denied> {
+        let judged = match state {
+            State::Open(at) => return Ok(Passed { rule: self.name(*at), arguments: None }),
+            State::Hidden(Hidden { rule, failure }) => {
+                let because = failure.clone().map_or(Because::Hidden, Because::Failure);
+                return Err(Denied { rule: rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), because });
+            }
+            State::Judged(judged) => judged,
+        };
+        let first = judged.open.into_iter().chain(judged.allows.iter().copied()).chain(judged.guards.iter().copied());
+        let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
+        let read = arguments::read(text);
+        let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
+        let mut edits = Vec::new();
+        let rule = match judged.open {
+            Some(at) => self.name(at),
+            None => self.permit(&judged.allows, question, &mut arguments, &mut edits)?,
+        };
+        self.guard(&judged.guards, question, &mut arguments, &mut edits)?;
+        if edits.is_empty() {
+            return Ok(Passed { rule, arguments: None });
+        }
+        match arguments::write(text, &edits) {
+            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments) }),
+            None => Err(Denied { rule, because: Because::Failure("the arguments could not be written anew".into()) }),
+        }
+    }
+
+    /// The first policy by name that allows the call with its arguments.
+    fn permit(
+        &self,
+        allows: &[u32],
+        question: &Question<'_>,
+        arguments: &mut Value,
+        edits: &mut Vec<Edit>,
+    ) -> Result<Arc<str>, Denied> {
+        let mut refused = None;
+        for rule in allows.iter().filter_map(|&at| self.rule(at)) {
+            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            let holds = self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))?;
+            let (mut own, mut changes) = (arguments.clone(), Vec::new());
+            let checked = match (holds, &rule.arguments) {
+                (false, _) => Err(Refusal("its condition does not hold for these arguments".into())),
+                (true, None) => Ok(()),
+                (true, Some(rules)) => rules.check(&mut own, &mut changes),
+            };
+            match checked {
+                Ok(()) => {
+                    *arguments = own;
+                    edits.append(&mut changes);
+                    return Ok(Arc::clone(&rule.name));
+                }
+                Err(refusal) => drop(refused.get_or_insert(denied(Because::Arguments(refusal)))),
+            }
+        }
+        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), because: Because::Hidden }))
+    }
+
+    /// Every policy that may deny the call for its arguments.
+    fn guard(
+        &self,
+        guards: &[u32],
+        question: &Question<'_>,
+        arguments: &mut Value,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), Denied> {
+        for rule in guards.iter().filter_map(|&at| self.rule(at)) {
+            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            if !self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))? {
+                continue;
+            }
+            let checked = match &rule.arguments {
+                Some(rules) => rules.check(arguments, edits),
+                None => Err(Refusal("such calls are not allowed".into())),
+            };
+            checked.map_err(|refusal| denied(Because::Arguments(refusal)))?;
+        }
+        Ok(())
+    }
+
+    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, String> {
+        if rule.is_settled_early() {
+            return Ok(true);
+        }
+        let Question { subject, endpoint, target } = *question;
+        let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
+        rule.holds(world).map_err(|words| format!("policy {}: {words}", rule.name))
+    }
+}
+
+/// What some policies come to together: a failure denies, deny overrides allow, and silence denies.
+fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &'a Rule)>) -> State {
+    if let Some((at, words)) = failed {
+        return State::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
+    }
+    let (mut open, mut allows, mut guards) = (None, Vec::new(), Vec::new());
+    for (at, rule) in rules {
+        let late = rule.arguments.is_some() || !rule.is_settled_early();
+        match (rule.effect, late) {
+            (Effect::Allow, false) => open = open.or(Some(at)),
+            (Effect::Allow, true) => allows.push(at),
+            (Effect::Deny, _) if rule.only_limits() => {}
+            (Effect::Deny, false) => return State::Hidden(Hidden { rule: Some(at), failure: None }),
+            (Effect::Deny, true) => guards.push(at),
+        }
+    }
+    match (open, allows.is_empty(), guards.is_empty()) {
+        (None, true, _) => State::Hidden(Hidden { rule: None, failure: None }),
+        (Some(at), _, true) => State::Open(at),
+        (open, ..) => {
+            let allows = if open.is_some() { Box::default() } else { allows.into() };
+            State::Judged(Box::new(Judged { open, allows, guards: guards.into() }))
+        }
+    }
+}

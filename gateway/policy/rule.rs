@@ -1,0 +1,208 @@
+//! One policy, compiled: what it is about, as patterns, and what it asks for. It is held against a request by itself
+//! here, to explain; many are held against one by [`crate::index`].
+
+use std::sync::Arc;
+
+use globset::Glob;
+
+use crate::arguments::Arguments;
+use crate::condition::{Condition, World};
+use crate::file::{Effect, Hints, Rate};
+use crate::pattern;
+use crate::response::Response;
+use crate::target::{Annotations, Kind};
+use crate::{Subject, Target};
+
+/// One policy.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) name: Arc<str>,
+    /// The file and line where it stands.
+    pub(crate) place: String,
+    pub(crate) effect: Effect,
+    pub(crate) dry_run: bool,
+    pub(crate) who: Who,
+    pub(crate) what: What,
+    pub(crate) when: Option<Condition>,
+    pub(crate) arguments: Option<Arguments>,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) response: Option<Response>,
+}
+
+/// Patterns over callers; `None` where anybody fits.
+#[derive(Debug, Default)]
+pub(crate) struct Who {
+    pub(crate) principals: Option<Vec<Glob>>,
+    pub(crate) roles: Option<Vec<Glob>>,
+    pub(crate) organisations: Option<Vec<Glob>>,
+    pub(crate) scopes: Option<Vec<Glob>>,
+    pub(crate) agents: Option<Vec<Glob>>,
+    pub(crate) certificates: Option<Vec<Glob>>,
+    pub(crate) anonymous: Option<bool>,
+}
+
+/// Patterns over what is asked for; `None` where anything fits.
+#[derive(Debug, Default)]
+pub(crate) struct What {
+    pub(crate) tools: Option<Vec<Glob>>,
+    pub(crate) prompts: Option<Vec<Glob>>,
+    pub(crate) resources: Option<Vec<Glob>>,
+    pub(crate) completion: Option<Vec<Glob>>,
+    pub(crate) servers: Option<Vec<Glob>>,
+    pub(crate) not_servers: Option<Vec<Glob>>,
+    pub(crate) categories: Option<Vec<Glob>>,
+    pub(crate) endpoints: Option<Vec<Glob>>,
+    pub(crate) annotations: Option<Hints>,
+    /// It limits requests by their method, and decides on nothing.
+    pub(crate) methods: Option<Vec<Glob>>,
+}
+
+impl Rule {
+    /// It only limits, and does not decide.
+    pub(crate) fn only_limits(&self) -> bool {
+        let limits = self.rate.is_some() || self.response.is_some();
+        self.effect == Effect::Deny && limits && self.arguments.is_none()
+    }
+
+    /// Whether the condition can be known without arguments.
+    pub(crate) fn is_settled_early(&self) -> bool {
+        !self.when.as_ref().is_some_and(Condition::needs_arguments)
+    }
+
+    /// Whether the condition holds.
+    ///
+    /// # Errors
+    /// It cannot be evaluated.
+    pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(world))
+    }
+
+    /// What does not fit of caller, endpoint and target, in words; nothing when all does.
+    pub(crate) fn misfits(&self, subject: &Subject<'_>, endpoint: &str, target: &Target<'_>) -> Vec<String> {
+        let mut all = self.who.misfits(subject);
+        all.extend(self.what.misfits(endpoint, target));
+        all
+    }
+}
+
+impl Who {
+    /// The kinds of patterns, their names, and what each is held against.
+    pub(crate) fn lists(&self) -> [(&'static str, &Option<Vec<Glob>>); 6] {
+        [
+            ("principals", &self.principals),
+            ("roles", &self.roles),
+            ("organisations", &self.organisations),
+            ("scopes", &self.scopes),
+            ("agents", &self.agents),
+            ("certificates", &self.certificates),
+        ]
+    }
+
+    /// The names of a caller, in the order of [`Who::lists`].
+    pub(crate) fn names(subject: &Subject<'_>) -> [Vec<String>; 6] {
+        let own = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect();
+        [
+            vec![subject.principal()],
+            own(subject.roles),
+            subject.organisation.map(str::to_owned).into_iter().collect(),
+            own(subject.scopes),
+            subject.agent.map(str::to_owned).into_iter().collect(),
+            subject.certificates(),
+        ]
+    }
+
+    fn misfits(&self, subject: &Subject<'_>) -> Vec<String> {
+        let names = Self::names(subject);
+        let mut all = Vec::new();
+        for ((key, globs), names) in self.lists().into_iter().zip(&names) {
+            if let Some(globs) = globs
+                && !pattern::any(globs, names)
+            {
+                all.push(format!("who.{key}: {}", wanted(globs)));
+            }
+        }
+        if self.anonymous.is_some_and(|wanted| wanted != subject.is_anonymous()) {
+            all.push(format!("who.anonymous: {}", self.anonymous.unwrap_or_default()));
+        }
+        all
+    }
+}
+
+impl What {
+    /// Whether some kind of thing is named.
+    pub(crate) fn names_kinds(&self) -> bool {
+        [&self.tools, &self.prompts, &self.resources, &self.completion].into_iter().any(Option::is_some)
+    }
+
+    /// The patterns for one kind of thing. A completion without patterns of its own follows what it is for.
+    pub(crate) fn of(&self, kind: Kind) -> Option<&[Glob]> {
+        let list = match kind {
+            Kind::Tool => &self.tools,
+            Kind::Prompt => &self.prompts,
+            Kind::Resource => &self.resources,
+            Kind::PromptCompletion if self.completion.is_none() => &self.prompts,
+            Kind::ResourceCompletion if self.completion.is_none() => &self.resources,
+            Kind::PromptCompletion | Kind::ResourceCompletion => &self.completion,
+        };
+        list.as_deref()
+    }
+
+    /// Whether some pattern could fit a name of this server, going by the plain text that it begins with.
+    pub(crate) fn may_name(&self, server: &str) -> bool {
+        let lists = [&self.tools, &self.prompts, &self.resources];
+        lists.into_iter().flatten().flatten().any(|glob| {
+            let text = glob.glob();
+            let plain = text.split(['*', '?', '[', '{', '\\']).next().unwrap_or(text);
+            let after = plain.strip_prefix(server).map(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()));
+            after.unwrap_or_else(|| plain.len() < text.len() && server.starts_with(plain))
+        })
+    }
+
+    pub(crate) fn annotations_fit(&self, target: &Target<'_>) -> bool {
+        self.annotations.is_none_or(|hints| target.kind == Kind::Tool && fits(hints, target.annotations))
+    }
+
+    fn misfits(&self, endpoint: &str, target: &Target<'_>) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut hold = |key: &str, globs: &Option<Vec<Glob>>, names: &[&str]| {
+            if let Some(globs) = globs
+                && !pattern::any(globs, names)
+            {
+                all.push(format!("what.{key}: {}", wanted(globs)));
+            }
+        };
+        hold("servers", &self.servers, &[target.server]);
+        let category: Vec<&str> = target.category.into_iter().collect();
+        hold("categories", &self.categories, &category);
+        hold("endpoints", &self.endpoints, &[endpoint]);
+        if self.not_servers.as_ref().is_some_and(|globs| pattern::any(globs, &[target.server])) {
+            all.push(format!("what.not_servers: {}", target.server));
+        }
+        if !self.annotations_fit(target) {
+            all.push("what.annotations: the tool says something else".into());
+        }
+        match self.of(target.kind) {
+            Some(globs) if pattern::any(globs, &target.spellings()) => {}
+            Some(globs) => all.push(format!("what.{}s: {}", target.kind.as_str(), wanted(globs))),
+            None if self.names_kinds() => all.push(format!("what: it names no {}", target.kind.as_str())),
+            None => {}
+        }
+        all
+    }
+}
+
+fn fits(hints: Hints, has: Annotations) -> bool {
+    let one = |wanted: Option<bool>, has: bool| wanted.is_none_or(|wanted| wanted == has);
+    one(hints.read_only, has.read_only)
+        && one(hints.destructive, has.destructive)
+        && one(hints.idempotent, has.idempotent)
+        && one(hints.open_world, has.open_world)
+}
+
+fn wanted(globs: &[Glob]) -> String {
+    let shown: Vec<&str> = globs.iter().take(5).map(Glob::glob).collect();
+    match shown.is_empty() {
+        true => "nothing fits an empty list".into(),
+        false => format!("{}{}", shown.join(", "), if globs.len() > shown.len() { ", …" } else { "" }),
+    }
+}

@@ -1,0 +1,75 @@
+//! What policies say of one thing for one kind of caller, as far as that is known without the arguments of a call. It is
+//! made once for each view; a call looks it up.
+
+use std::sync::Arc;
+
+use crate::response::Response;
+
+/// See the module. Belongs to the [`crate::Policy`] that made it.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    pub(crate) state: State,
+    /// Policies that limit how often.
+    pub(crate) limits: Box<[u32]>,
+    /// What may come back, where a policy says something about it.
+    pub(crate) response: Option<Arc<Response>>,
+    /// What it would be if policies in dry run counted, where there are such.
+    pub(crate) shadow: Option<Box<State>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Hidden(Hidden),
+    /// Allowed by this policy, whatever the arguments are.
+    Open(u32),
+    Judged(Box<Judged>),
+}
+
+/// Why something is not there.
+#[derive(Clone, Debug)]
+pub(crate) struct Hidden {
+    /// The policy that denies it; none when no policy allows it.
+    pub(crate) rule: Option<u32>,
+    /// Why a policy could not be evaluated, if that is the reason.
+    pub(crate) failure: Option<String>,
+}
+
+/// What a call depends on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Judged {
+    /// A policy that allows it whatever the arguments are.
+    pub(crate) open: Option<u32>,
+    /// Policies that allow it with some arguments, by name.
+    pub(crate) allows: Box<[u32]>,
+    /// Policies that deny it with some arguments, by name.
+    pub(crate) guards: Box<[u32]>,
+}
+
+impl Verdict {
+    /// Whether it is there at all: listed, and answered when it is asked for.
+    #[must_use]
+    pub fn is_visible(&self) -> bool {
+        !matches!(self.state, State::Hidden(_))
+    }
+
+    /// Whether a call depends on its arguments.
+    #[must_use]
+    pub fn reads_arguments(&self) -> bool {
+        matches!(self.state, State::Judged(_)) || matches!(self.shadow.as_deref(), Some(State::Judged(_)))
+    }
+
+    /// What may come back; anything without it.
+    #[must_use]
+    pub fn response(&self) -> Option<&Arc<Response>> {
+        self.response.as_ref()
+    }
+
+    /// A policy could not be evaluated, so this is denied: words for the log.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match &self.state {
+            State::Hidden(hidden) => hidden.failure.as_deref(),
+            _ => None,
+        }
+    }
+}
