@@ -23,6 +23,8 @@ const FILE_KEYS: &[&[&str]] = &[
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
+    &["builtin", "file", "roots", "*", "path"],
+    &["builtin", "content", "folder"],
     &["builtin", "shell", "roots", "*", "path"],
     &["servers", "*", "cwd"],
     &["http", "tls", "cert"],

@@ -6,7 +6,9 @@
 
 mod expand;
 mod import;
+pub mod keys;
 mod load;
+pub mod policies;
 mod problem;
 mod raw;
 mod schema;

@@ -1,5 +1,6 @@
 //! What policy decides on, already read from configuration. It reads no file.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
@@ -56,6 +57,41 @@ pub struct Entry {
     pub line: usize,
     /// The same as it was written, to tell what has changed.
     pub source: Value,
+}
+
+/// What differs between two sets of policies, a line each, for the log.
+#[must_use]
+pub fn differences(old: &Config, new: &Config) -> Vec<String> {
+    type Named<'a> = BTreeMap<&'a str, (&'a Entry, &'a str)>;
+    fn named(config: &Config) -> Named<'_> {
+        let entries = config.documents.iter().flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
+        entries.map(|(entry, file)| (entry.policy.name.as_str(), (entry, file))).collect()
+    }
+    let (was, is) = (named(old), named(new));
+    let mut lines = Vec::new();
+    for (name, (entry, file)) in &is {
+        match was.get(name) {
+            None => lines.push(format!("+ {name} ({file}:{})", entry.line)),
+            Some((before, _)) if before.source != entry.source => {
+                lines.push(format!("~ {name} ({file}:{}): {}", entry.line, keys(&before.source, &entry.source)));
+            }
+            Some(_) => {}
+        }
+    }
+    lines.extend(was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")));
+    if old.lists != new.lists {
+        lines.push("~ the lists of the configuration file".into());
+    }
+    lines
+}
+
+/// The keys of a policy that differ.
+fn keys(old: &Value, new: &Value) -> String {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return String::new() };
+    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let differing: Vec<&str> =
+        all.into_iter().filter(|key| old.get(*key) != new.get(*key)).map(String::as_str).collect();
+    differing.join(", ")
 }
 
 /// The source alone: a policy is what was written.

@@ -9,6 +9,7 @@ pub mod command;
 mod compile;
 mod condition;
 mod config;
+mod explain;
 pub mod file;
 mod index;
 mod limiter;
@@ -29,7 +30,8 @@ mod verdict;
 
 pub use class::Class;
 pub use compile::{MAX_POLICIES, Mistake};
-pub use config::{Allow, Config, Document, Entry, Lists};
+pub use config::{Allow, Config, Document, Entry, Lists, differences};
+pub use explain::{Explanation, Step};
 pub use limiter::{Held, Limiter, Local, Quota};
 pub use policy::{Because, DEFAULT, Denied, Passed, Policy, Question};
 pub use rate::Limited;

@@ -1,9 +1,11 @@
-//! May they? Allow lists (through the view), then rates. Only here is a [`Permitted`] made, and without one no server
-//! is reached. What policy hides answers like what does not exist.
+//! May they? What policy hides is not in the view, and answers like what does not exist; then rates, then arguments.
+//! Only here is a [`Permitted`] made, and without one no server is reached.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use lockgate_policy::response::Response;
+use lockgate_policy::{Because, Denied, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -14,8 +16,11 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_upstream::Upstream;
 
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::stage::{Asked, Setup, Standing};
 use crate::state;
+
+/// What policy says of one request: with which arguments, which places it holds, what may come back.
+type Judged = (Passed, Vec<Held>, Option<Arc<Response>>);
 
 /// Leave to reach one server with one request.
 pub(crate) struct Permitted {
@@ -26,9 +31,31 @@ pub(crate) struct Permitted {
     /// Members of `params` with another value for the server.
     replaced: Vec<(&'static str, Option<Vec<u8>>)>,
     metrics: Option<Arc<ToolMetrics>>,
+    /// The policy that allows it.
+    rule: Option<Arc<str>>,
+    /// What may come back.
+    response: Option<Arc<Response>>,
+    /// Places among the requests that may run at the same time.
+    held: Option<Arc<Vec<Held>>>,
 }
 
 impl Permitted {
+    /// As policy has it: with the arguments that it wrote, and the places that it gave.
+    fn by(mut self, (passed, held, response): Judged) -> Self {
+        self.rule = Some(passed.rule);
+        self.response = response;
+        self.held = (!held.is_empty()).then(|| Arc::new(held));
+        if passed.arguments.is_some() {
+            self.replaced.push(("arguments", passed.arguments));
+        }
+        self
+    }
+
+    /// The policy that allows it; none for requests that belong to an earlier one.
+    pub(crate) fn rule(&self) -> Option<&Arc<str>> {
+        self.rule.as_ref()
+    }
+
     pub(crate) fn server(&self) -> &Arc<dyn Upstream> {
         &self.server
     }
@@ -39,6 +66,11 @@ impl Permitted {
 
     pub(crate) fn target(&self) -> &str {
         &self.target
+    }
+
+    /// What may come back; anything without it.
+    pub(crate) fn response(&self) -> Option<&Arc<Response>> {
+        self.response.as_ref()
     }
 
     /// Where the call is counted, for tools.
@@ -62,31 +94,74 @@ impl Permitted {
             method: self.method,
             target: self.target.clone(),
             metrics: self.metrics.clone(),
+            rule: self.rule.clone(),
+            response: self.response.clone(),
+            held: self.held.clone(),
         }
     }
 }
 
 /// Decides on a request that is for one server.
 pub(crate) fn authorize(asked: &Asked) -> Result<Permitted, Problem> {
-    let permitted = match asked.request.method {
+    match asked.request.method {
         Method::ToolsCall => tool(asked),
         Method::PromptsGet => prompt(asked),
         Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => resource(asked),
         Method::Complete => completion(asked),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => task(asked),
         other => Err(Problem::method_not_found(other.as_str())),
-    }?;
-    rates(asked)?;
-    Ok(permitted)
+    }
 }
 
-fn rates(asked: &Asked) -> Result<(), Problem> {
-    let rates = &asked.setup.rates;
-    match asked.request.method {
-        Method::ToolsCall => rates.call(asked.caller_key).map_err(|wait| Problem::limited("tool calls", wait)),
-        Method::Complete => rates.completion(asked.caller_key).map_err(|wait| Problem::limited("completions", wait)),
-        _ => Ok(()),
+/// Takes a request that is for no server in particular (lists, discovery) from its allowances.
+pub(crate) fn admit(setup: &Setup, standing: &Standing, method: Method) -> Result<Vec<Held>, Problem> {
+    limit(setup, standing, method, None)
+}
+
+fn limit(
+    setup: &Setup,
+    standing: &Standing,
+    method: Method,
+    about: Option<(&Verdict, &Target<'_>)>,
+) -> Result<Vec<Held>, Problem> {
+    let (policy, limiter) = (&setup.policy, &*setup.limiter);
+    let held = policy.limit(limiter, &standing.class, method.as_str(), &standing.subject(), about);
+    held.map_err(|limited| Problem::limited(method, &limited))
+}
+
+/// Decides on something that is in the view: how often, then with which arguments.
+fn judge(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, Problem> {
+    let standing = &asked.standing;
+    let held = limit(&asked.setup, standing, asked.request.method, Some((verdict, target)))?;
+    let (policy, subject) = (&asked.setup.policy, standing.subject());
+    let question = standing.question(&subject, target);
+    let arguments = asked.request.param("arguments").filter(|_| verdict.reads_arguments());
+    let passed = policy.judge(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
+    if let Some(denied) = policy.would_deny(verdict, &question, arguments) {
+        let who = subject.principal();
+        let (tool, rule) = (target.exposed, &*denied.rule);
+        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, reason = ?denied.because, "would be denied");
     }
+    Ok((passed, held, verdict.response().cloned()))
+}
+
+/// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
+/// specification has it for input that does not validate; for anything else an error.
+fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
+    let rule = &*denied.rule;
+    let words = match denied.because {
+        Because::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
+        Because::Failure(failure) => {
+            tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
+            format!("refused by policy {rule}, which cannot judge this call")
+        }
+        Because::Hidden => format!("refused by policy {rule}"),
+    };
+    let problem = match target.kind {
+        Kind::Tool => Problem::tool_error(words, asked.era()),
+        _ => Problem::invalid(words),
+    };
+    problem.denied(denied.rule)
 }
 
 fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Problem> {
@@ -95,26 +170,34 @@ fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Proble
 
 fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let entry = asked.view.tool(&name).ok_or_else(|| Problem::unknown("tool", &name))?;
+    let seen = asked.view.tool(&name).ok_or_else(|| Problem::unknown("tool", &name))?;
+    let entry = &seen.entry;
     if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(Problem::invalid("`params.arguments` must be an object"));
     }
+    let at = asked.endpoint.resource();
+    let scopes = asked.setup.authenticator.may_call(&asked.principal, &entry.slug, &entry.item.key, at);
+    scopes.map_err(|challenge| Problem::insufficient_scope(&challenge))?;
+    let judged = judge(asked, &seen.verdict, &entry.target(Kind::Tool))?;
     let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);
-    Ok(permitted)
+    Ok(permitted.by(judged))
 }
 
 fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let entry = asked.view.prompt(&name).ok_or_else(|| Problem::unknown("prompt", &name))?;
-    with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")
+    let seen = asked.view.prompt(&name).ok_or_else(|| Problem::unknown("prompt", &name))?;
+    let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
+    let permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    Ok(permitted.by(judged))
 }
 
 fn resource(asked: &Asked) -> Result<Permitted, Problem> {
     let uri = required(&asked.request, "uri")?;
-    let found = asked.view.resource(&uri, &asked.setup.policy);
-    let (server, own) = found.ok_or_else(|| Problem::unknown_resource(&uri, asked.era()))?;
-    with_state(asked, server, own, "uri")
+    let found = asked.view.resource(&uri, Kind::Resource);
+    let found = found.ok_or_else(|| Problem::unknown_resource(&uri, asked.era()))?;
+    let judged = judge(asked, &found.verdict, &found.target(Kind::Resource))?;
+    Ok(with_state(asked, found.server, found.own, "uri")?.by(judged))
 }
 
 /// A request that may be the next round of an earlier one: its state must be one that we sealed for just this request.
@@ -131,7 +214,7 @@ fn with_state(
         let inner = state::open(asked, server.slug(), &target, &token).ok_or_else(refused)?;
         replaced.push(("requestState", Some(inner)));
     }
-    Ok(Permitted { server, method: asked.request.method, target, replaced, metrics: None })
+    Ok(Permitted { server, method: asked.request.method, target, replaced, metrics: None, rule: None, response: None, held: None })
 }
 
 fn completion(asked: &Asked) -> Result<Permitted, Problem> {
@@ -141,17 +224,23 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
     let mut scanner = scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad())?;
     let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad())?;
     let member = |name: &str| scan::find(&members, reference, name).and_then(|s| scan::as_str(s.of(reference)));
-    let (server, key, own) = match member("type").as_deref() {
+    let (server, key, own, judged) = match member("type").as_deref() {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
-            let entry = asked.view.prompt(&name).ok_or_else(|| Problem::unknown("prompt", &name))?;
-            (Arc::clone(&entry.server), "name", entry.item.key.to_string())
+            let unknown = || Problem::unknown("prompt", &name);
+            let entry = &asked.view.prompt(&name).ok_or_else(unknown)?.entry;
+            let target = entry.target(Kind::PromptCompletion);
+            let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
+            (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)
         }
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
-            let found = asked.view.resource(&uri, &asked.setup.policy);
-            let (server, own) = found.ok_or_else(|| Problem::unknown("resource", &uri))?;
-            (server, "uri", own)
+            let unknown = || Problem::unknown("resource", &uri);
+            // What may not be read cannot be completed either.
+            let found = asked.view.resource(&uri, Kind::Resource).ok_or_else(unknown)?;
+            let target = found.target(Kind::ResourceCompletion);
+            let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
+            (Arc::clone(&found.server), "uri", found.own.clone(), judged)
         }
         _ => return Err(bad()),
     };
@@ -164,13 +253,17 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         }
     }
     object.close();
-    Ok(Permitted {
-        server,
-        method: Method::Complete,
-        target: own,
-        replaced: vec![("ref", Some(own_reference))],
-        metrics: None,
-    })
+    let replaced = vec![("ref", Some(own_reference))];
+    let permitted =
+        Permitted { server, method: Method::Complete, target: own, replaced, metrics: None, rule: None, response: None, held: None };
+    Ok(permitted.by(judged))
+}
+
+/// What policy says of something that is not in the view by itself; nothing when it hides it.
+fn verdict(asked: &Asked, target: &Target<'_>) -> Option<Verdict> {
+    let subject = asked.standing.subject();
+    let verdict = asked.setup.policy.verdict(&asked.standing.class, &asked.standing.question(&subject, target));
+    verdict.is_visible().then_some(verdict)
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
@@ -182,8 +275,11 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let (slug, own) = plain.split_once('\0').ok_or_else(unknown)?;
     let server =
         asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
-    let replaced = vec![("taskId", Some(write::quoted(own)))];
-    Ok(Permitted { server, method: asked.request.method, target: own.to_owned(), replaced, metrics: None })
+    let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
+    let (method, target, replaced) =
+        (asked.request.method, own.to_owned(), vec![("taskId", Some(write::quoted(own)))]);
+    let held = (!held.is_empty()).then(|| Arc::new(held));
+    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response: None, held })
 }
 
 /// The capability that a tasks request needs.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use lockgate_policy::{Decision, Policy};
+use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
@@ -13,6 +13,7 @@ use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
 use crate::face::Endpoint;
 use crate::list::Rendered;
+use crate::stage::Standing;
 
 /// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
@@ -53,6 +54,53 @@ pub(crate) struct Entry {
     pub(crate) item: Item,
     /// Where calls are counted; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
+    /// The category of a built-in server.
+    category: Option<Arc<str>>,
+    /// What the server says of the tool.
+    annotations: Annotations,
+}
+
+/// An entry and what policy says of it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) verdict: Arc<Verdict>,
+}
+
+impl Entry {
+    /// The entry as policy sees it.
+    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+        Target {
+            kind,
+            server: &self.slug,
+            exposed: &self.exposed,
+            own: &self.item.key,
+            category: self.category.as_deref(),
+            annotations: self.annotations,
+        }
+    }
+}
+
+/// A resource by its URI, listed or not, and what policy says of it.
+pub(crate) struct Found {
+    pub(crate) server: Arc<dyn Upstream>,
+    pub(crate) own: String,
+    exposed: String,
+    category: Option<Arc<str>>,
+    pub(crate) verdict: Verdict,
+}
+
+impl Found {
+    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+        Target {
+            kind,
+            server: self.server.slug(),
+            exposed: &self.exposed,
+            own: &self.own,
+            category: self.category.as_deref(),
+            annotations: Annotations::default(),
+        }
+    }
 }
 
 /// A server that a client should know to be missing.
@@ -70,13 +118,16 @@ pub(crate) struct View {
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
     pub(crate) items: [Vec<Arc<Entry>>; 4],
     /// Tools and prompts by the name that clients use, other spellings included.
-    names: [HashMap<Box<str>, Arc<Entry>>; 2],
+    names: [HashMap<Box<str>, Seen>; 2],
     /// Servers by resources that keep their own URI (`http`, `https`).
     web: HashMap<Box<str>, Slug>,
     pub(crate) offers: Offers,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
     pub(crate) rendered: Rendered,
+    /// Whose view it is: of everybody in the same class.
+    policy: Arc<Policy>,
+    standing: Standing,
 }
 
 impl Catalog {
@@ -104,6 +155,8 @@ impl Catalog {
                     exposed: exposed.into(),
                     item: item.clone(),
                     metrics,
+                    category: category(&**server),
+                    annotations: if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() },
                 })
             };
             all.into_iter().zip(exposed).map(entry).collect()
@@ -128,20 +181,32 @@ impl Catalog {
         self.declared.get(slug).map(|d| (d.status.restarts, d.version))
     }
 
-    /// What may be seen at `endpoint`; `None` when there is no such endpoint for anybody who asks.
-    pub(crate) fn view(&self, endpoint: &Endpoint, policy: &Policy, naming: Naming) -> Option<View> {
-        let visible = |slug: &Slug| policy.server(slug) == Decision::Allow;
+    /// What a caller may see at `endpoint`; `None` when there is no such endpoint for it.
+    pub(crate) fn view(
+        &self,
+        endpoint: &Endpoint,
+        policy: &Arc<Policy>,
+        standing: &Standing,
+        naming: Naming,
+    ) -> Option<View> {
         let only = match endpoint {
             Endpoint::All => None,
-            Endpoint::Server(slug) => Some(self.servers.keys().find(|s| s.as_str() == slug && visible(s))?.clone()),
+            Endpoint::Server(slug) => Some(self.servers.keys().find(|s| s.as_str() == slug)?.clone()),
         };
-        let here = |slug: &Slug| only.as_ref().map_or_else(|| visible(slug), |only| only == slug);
-        let items = ListKind::ALL.map(|kind| {
-            let shown = |entry: &&Arc<Entry>| here(&entry.slug) && allows(policy, kind, entry);
-            self.items(kind).iter().filter(shown).cloned().collect::<Vec<_>>()
+        let seen = ListKind::ALL.map(|kind| {
+            let asked = self.items(kind).iter().filter(|entry| only.as_ref().is_none_or(|only| *only == entry.slug));
+            asked.filter_map(|entry| seen(policy, standing, kind, entry)).collect::<Vec<_>>()
         });
+        let empty = |slug: &Slug| !self.items.iter().flatten().any(|entry| entry.slug == *slug);
+        let has_some: HashSet<&Slug> = seen.iter().flatten().map(|seen| &seen.entry.slug).collect();
+        let visible = |slug: &Slug| has_some.contains(slug) || empty(slug) && policy.reaches(&standing.class, slug);
+        if only.as_ref().is_some_and(|only| !visible(only)) {
+            return None;
+        }
+        let here = |slug: &Slug| only.as_ref().map_or_else(|| visible(slug), |only| only == slug);
         let namespaced = only.is_none();
-        let names = [ListKind::Tools, ListKind::Prompts].map(|kind| names(&items[index(kind)], namespaced, naming));
+        let names = [ListKind::Tools, ListKind::Prompts].map(|kind| names(&seen[index(kind)], namespaced, naming));
+        let items = seen.each_ref().map(|seen| seen.iter().map(|seen| Arc::clone(&seen.entry)).collect::<Vec<_>>());
         let web = items[index(ListKind::Resources)].iter().filter(|e| e.exposed == e.item.key);
         let web = web.map(|e| (Box::from(&*e.exposed), e.slug.clone())).collect();
         let declared: Vec<_> = self.declared.iter().filter(|(slug, _)| here(slug)).collect();
@@ -160,6 +225,8 @@ impl Catalog {
             offers,
             instructions: instructions.collect(),
             degraded: declared.iter().filter_map(|(slug, d)| degraded(slug, &d.status)).collect(),
+            policy: Arc::clone(policy),
+            standing: standing.clone(),
             items,
             rendered: Rendered::default(),
         })
@@ -170,14 +237,25 @@ pub(crate) fn index(kind: ListKind) -> usize {
     kind as usize
 }
 
-fn allows(policy: &Policy, kind: ListKind, entry: &Entry) -> bool {
-    let (slug, exposed, own) = (entry.slug.as_str(), &*entry.exposed, &*entry.item.key);
-    let decision = match kind {
-        ListKind::Tools => policy.tool(slug, exposed, own),
-        ListKind::Prompts => policy.prompt(slug, exposed, own),
-        ListKind::Resources | ListKind::Templates => policy.resource(slug, exposed, own),
+/// The entry with what policy says of it, unless policy hides it.
+fn seen(policy: &Policy, standing: &Standing, kind: ListKind, entry: &Arc<Entry>) -> Option<Seen> {
+    let kind = match kind {
+        ListKind::Tools => Kind::Tool,
+        ListKind::Prompts => Kind::Prompt,
+        ListKind::Resources | ListKind::Templates => Kind::Resource,
     };
-    decision == Decision::Allow
+    let (subject, target) = (standing.subject(), entry.target(kind));
+    let verdict = policy.verdict(&standing.class, &standing.question(&subject, &target));
+    if let Some(failure) = verdict.failure() {
+        tracing::warn!(tool = &*entry.exposed, failure, "denied, because a policy could not be evaluated");
+    }
+    verdict.is_visible().then(|| Seen { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
+}
+
+/// The category of a built-in server is its slug.
+fn category(server: &dyn Upstream) -> Option<Arc<str>> {
+    let status = server.status();
+    status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin").then(|| server.slug().into())
 }
 
 fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
@@ -191,23 +269,23 @@ fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
 }
 
 /// The table that calls are routed by: exposed names first, then other spellings as far as only one entry has them.
-fn names(entries: &[Arc<Entry>], namespaced: bool, naming: Naming) -> HashMap<Box<str>, Arc<Entry>> {
+fn names(all: &[Seen], namespaced: bool, naming: Naming) -> HashMap<Box<str>, Seen> {
     let name = |entry: &Arc<Entry>| if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) };
-    let mut table: HashMap<Box<str>, Arc<Entry>> =
-        entries.iter().map(|entry| (Box::from(&*name(entry)), Arc::clone(entry))).collect();
+    let mut table: HashMap<Box<str>, Seen> =
+        all.iter().map(|seen| (Box::from(&*name(&seen.entry)), seen.clone())).collect();
     if !namespaced {
         return table;
     }
-    let mut aliases: HashMap<String, Option<&Arc<Entry>>> = HashMap::new();
-    for entry in entries {
-        let own: HashSet<String> = naming.aliases(&entry.slug, &entry.item.key).collect();
+    let mut aliases: HashMap<String, Option<&Seen>> = HashMap::new();
+    for seen in all {
+        let own: HashSet<String> = naming.aliases(&seen.entry.slug, &seen.entry.item.key).collect();
         for alias in own {
-            aliases.entry(alias).and_modify(|other| *other = None).or_insert(Some(entry));
+            aliases.entry(alias).and_modify(|other| *other = None).or_insert(Some(seen));
         }
     }
-    for (alias, entry) in aliases {
-        if let Some(entry) = entry {
-            table.entry(alias.into_boxed_str()).or_insert_with(|| Arc::clone(entry));
+    for (alias, seen) in aliases {
+        if let Some(seen) = seen {
+            table.entry(alias.into_boxed_str()).or_insert_with(|| seen.clone());
         }
     }
     table
@@ -215,16 +293,16 @@ fn names(entries: &[Arc<Entry>], namespaced: bool, naming: Naming) -> HashMap<Bo
 
 impl View {
     /// The tool that clients call by this name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&Seen> {
         self.names[0].get(name)
     }
 
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Seen> {
         self.names[1].get(name)
     }
 
     /// The server and its own URI behind a URI that a client uses, listed or not.
-    pub(crate) fn resource(&self, uri: &str, policy: &Policy) -> Option<(Arc<dyn Upstream>, String)> {
+    pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
                 Some((slug, own)) => (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned()),
@@ -235,8 +313,15 @@ impl View {
         };
         uri::validate(&own, uri::MAX_URI).ok()?;
         let server = self.servers.get(&slug)?;
-        let exposed = uri::expose(&slug, &own);
-        (policy.resource(&slug, &exposed, &own) == Decision::Allow).then(|| (Arc::clone(server), own))
+        let exposed = uri::expose(&slug, &own).into_owned();
+        let category = category(&**server);
+        let (server_name, annotations) = (slug.as_str(), Annotations::default());
+        let category_name = category.as_deref();
+        let target =
+            Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };
+        let subject = self.standing.subject();
+        let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
+        verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
     }
 
     /// What a client sees of an item: its name or URI here.

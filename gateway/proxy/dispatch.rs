@@ -19,7 +19,8 @@ use tokio::sync::{Notify, mpsc};
 
 pub(crate) use answer::instructions;
 use answer::{discover, page};
-use count::{Counted, audit_denial};
+use count::Counted;
+pub(crate) use count::{audit_denial, audit_leave};
 
 use crate::authorize::{self, Permitted};
 use crate::face::{Outgoing, Reply, Text};
@@ -39,7 +40,8 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
         Method::Discover => {
-            return done(&asked, Ok(discover(&asked)));
+            let admitted = authorize::admit(&asked.setup, &asked.standing, Method::Discover);
+            return done(&asked, admitted.map(|_| discover(&asked)));
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
             return forward(gateway, asked).await;
@@ -52,6 +54,9 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
             return done(&asked, Err(problem));
         }
     };
+    if let Err(problem) = authorize::admit(&asked.setup, &asked.standing, asked.request.method) {
+        return done(&asked, Err(problem));
+    }
     for server in asked.view.servers.values() {
         server.touch();
     }
@@ -71,7 +76,7 @@ async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
     let permitted = match authorize::authorize(&asked) {
         Ok(permitted) => permitted,
         Err(problem) => {
-            audit_denial(&asked, &problem);
+            audit_denial(gateway, &asked, &problem);
             return done(&asked, Err(problem));
         }
     };
@@ -95,7 +100,7 @@ fn may_stream(asked: &Asked) -> bool {
 
 fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
     let slug = permitted.server().slug();
-    Arc::new(Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced))
+    Arc::new(Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced).with(permitted.response().cloned()))
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
@@ -252,7 +257,7 @@ impl Drop for Detached {
 /// A request that a built-in server makes in its caller's name: decided and counted like the caller's own, without a
 /// way back to the client.
 pub(crate) async fn nested(gateway: &Gateway, asked: &Asked) -> Result<Text, Problem> {
-    let permitted = authorize::authorize(asked).inspect_err(|problem| audit_denial(asked, problem))?;
+    let permitted = authorize::authorize(asked).inspect_err(|problem| audit_denial(gateway, asked, problem))?;
     complete(gateway, asked, permitted, None).await
 }
 
@@ -263,7 +268,7 @@ async fn complete(
     permitted: Permitted,
     conversation: Option<Arc<Talk>>,
 ) -> Result<Text, Problem> {
-    let mut counted = Counted::begin(gateway, asked, &permitted);
+    let mut counted = Counted::begin(gateway, asked, &permitted)?;
     let answer = rounds(gateway, asked, permitted, conversation, &mut counted).await;
     if let Err(problem) = &answer {
         counted.outcome = problem.outcome;
@@ -302,7 +307,10 @@ async fn rounds(
         match (answer.kind, asked.era(), &answer.outcome) {
             (_, era, jsonrpc::Outcome::Error(error)) => {
                 let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
-                let problem = Problem::relayed(*error, &answer.text, permitted.method(), from, era);
+                let mut problem = Problem::relayed(*error, &answer.text, permitted.method(), from, era);
+                if let Some(rule) = permitted.response() {
+                    response::scrub::problem(rule, &mut problem);
+                }
                 return Err(problem.about(asked.request.param("uri")));
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {

@@ -1,11 +1,12 @@
 //! Between the listener and the request path: what comes in from a client and what goes back, for every transport.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderMap, StatusCode};
-use lockgate_authn::Credentials;
+use lockgate_authn::{Peer, Principal, Resource};
 
 /// A URL that serves MCP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,10 +17,32 @@ pub enum Endpoint {
     Server(String),
 }
 
+impl Endpoint {
+    /// The path of its URL.
+    #[must_use]
+    pub fn path(&self) -> Cow<'static, str> {
+        match self {
+            Self::All => Cow::Borrowed("/mcp"),
+            Self::Server(slug) => Cow::Owned(format!("/servers/{slug}/mcp")),
+        }
+    }
+
+    /// The endpoint as a resource of OAuth.
+    #[must_use]
+    pub fn resource(&self) -> Resource<'_> {
+        match self {
+            Self::All => Resource::All,
+            Self::Server(slug) => Resource::Server(slug),
+        }
+    }
+}
+
 /// What a client sent: one HTTP exchange, or one line of stdio.
 pub struct Inbound {
     pub endpoint: Endpoint,
-    pub credentials: Credentials,
+    pub peer: Peer,
+    /// Whom the gateway found behind the exchange's own credentials.
+    pub principal: Principal,
     pub verb: Verb,
     /// Request headers; empty on stdio.
     pub headers: HeaderMap,

@@ -7,27 +7,28 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use lockgate_authn::{Authenticator, Principal};
-use lockgate_policy::{Policy, Rates};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use lockgate_authn::{Authenticator, Credentials, Principal};
+use lockgate_policy::{Limiter, Local, Policy};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::modern::{SESSION_HEADER, VERSION_HEADER};
+use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERSION_HEADER};
 use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::sealed::{BadSecret, Sealer};
+use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_upstream::{Events, Upstream};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::Catalog;
-use crate::face::{Inbound, Reply, Verb};
+use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
 use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
-use crate::stage::Setup;
+use crate::stage::{Setup, Standing};
 use crate::{Config, legacy, modern};
 
 /// See the module.
@@ -41,12 +42,14 @@ pub struct Gateway {
     pub(crate) streams: Arc<AtomicUsize>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
+    /// Where decisions and outcomes are recorded.
+    pub(crate) audit: Option<Trail>,
 }
 
 /// What the configuration decides about the request path.
 pub struct Rules {
     pub config: Config,
-    pub authn: lockgate_authn::Config,
+    pub authn: Arc<Authenticator>,
     pub policy: lockgate_policy::Config,
 }
 
@@ -57,7 +60,7 @@ pub struct Prepared(Setup);
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     #[error("policy: {0}")]
-    Policy(#[from] lockgate_policy::BadGlob),
+    Policy(String),
     #[error("secret: {0}")]
     Secret(#[from] BadSecret),
     #[error("names.separator: {0:?} is not one of __ _ - . /")]
@@ -80,9 +83,12 @@ impl Setup {
             info["title"] = title.as_str().into();
         }
         Ok(Self {
-            authenticator: Authenticator::new(&authn),
-            rates: Rates::new(&policy),
-            policy: Policy::compile(&policy)?,
+            authenticator: authn,
+            limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
+            policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
+                let first = mistakes.into_iter().next();
+                Unusable::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
+            })?),
             naming: Naming { separator, max_length: config.names.max_length },
             sealer,
             info: info.to_string().into_bytes().into(),
@@ -96,7 +102,12 @@ impl Gateway {
     ///
     /// # Errors
     /// [`Unusable`].
-    pub fn start(rules: Rules, metrics: Arc<Metrics>, tracer: Option<Tracer>) -> Result<Arc<Self>, Unusable> {
+    pub fn start(
+        rules: Rules,
+        metrics: Arc<Metrics>,
+        tracer: Option<Tracer>,
+        audit: Option<Trail>,
+    ) -> Result<Arc<Self>, Unusable> {
         let setup = Setup::new(rules, None)?;
         let gateway = Arc::new(Self {
             hub: Hub::new(setup.naming, &metrics),
@@ -106,6 +117,7 @@ impl Gateway {
             streams: Arc::default(),
             metrics,
             tracer,
+            audit,
         });
         tokio::spawn(hub::follow(Arc::clone(&gateway)));
         tokio::spawn(sweep(Arc::clone(&gateway)));
@@ -176,17 +188,36 @@ impl Gateway {
         self.setup.load_full()
     }
 
-    /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
-    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
-        let setup = self.setup();
-        let principal = match setup.authenticator.authenticate(&inbound.credentials) {
-            Ok(principal) => principal,
+    /// Who is behind an exchange at an endpoint: asked before anything else of it is read.
+    ///
+    /// # Errors
+    /// The answer to somebody who is not let in.
+    pub async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+        let authenticator = Arc::clone(&self.setup.load().authenticator);
+        match authenticator.authenticate(credentials, endpoint.resource()).await {
+            Ok(principal) => Ok(principal),
             Err(unknown) => {
                 self.metrics.rejected(Rejection::Unauthenticated);
                 tracing::info!(target: "audit", decision = "deny", reason = %unknown, "caller not authenticated");
-                return Problem::unauthenticated(unknown).reply(None, Era::Legacy);
+                if let Some(trail) = &self.audit {
+                    trail.refuse(Rejection::Unauthenticated, unknown.to_string().into());
+                }
+                let challenge = authenticator.challenge(unknown, endpoint.resource());
+                Err(Problem::unauthenticated(unknown, &challenge).reply(None, Era::Legacy))
             }
-        };
+        }
+    }
+
+    /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
+    #[must_use]
+    pub fn metadata(&self, path: &str) -> Option<String> {
+        self.setup.load().authenticator.metadata(path)
+    }
+
+    /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
+    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
+        let setup = self.setup();
+        let principal = inbound.principal.clone();
         match inbound.verb {
             Verb::Get => legacy::get(self, &setup, &principal, &inbound),
             Verb::Delete => legacy::delete(self, &principal, &inbound),
@@ -217,7 +248,7 @@ impl Gateway {
         inbound: &Inbound,
         message: Message,
     ) -> Reply {
-        let session_id = header(&inbound.headers, SESSION_HEADER);
+        let session_id = header(&inbound.headers, &SESSION);
         match message {
             Message::Response(response) => match self.session(session_id, &principal, inbound) {
                 Some(session) => {
@@ -258,9 +289,12 @@ impl Gateway {
     pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, told: &Setup, setup: &Setup) {
         let mut known = std::collections::HashMap::new();
         for session in self.sessions.all() {
-            let changes = known.entry(session.endpoint.clone()).or_insert_with(|| {
-                let before = before.view(&session.endpoint, &told.policy, told.naming);
-                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup).as_deref())
+            let was = Standing::new(&told.policy, session.principal.clone(), &session.endpoint);
+            let is = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
+            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark());
+            let changes = known.entry(key).or_insert_with(|| {
+                let before = before.view(&session.endpoint, &told.policy, &was, told.naming);
+                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref())
             });
             for kind in changes.iter() {
                 session.list_changed(*kind);
@@ -301,9 +335,9 @@ enum Chosen {
 
 /// The modern envelope outranks the method; a legacy version in the header of a session outranks the envelope.
 fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
-    let version = header(headers, VERSION_HEADER).filter(|v| !v.is_empty());
+    let version = header(headers, &VERSION).filter(|v| !v.is_empty());
     let legacy_version = version.and_then(Revision::parse).is_some_and(|r| r.era() == Era::Legacy);
-    if legacy_version && headers.contains_key(SESSION_HEADER) {
+    if legacy_version && headers.contains_key(&SESSION) {
         return Chosen::Legacy;
     }
     if request.meta(meta::PROTOCOL_VERSION).is_some() || version.is_some() && !legacy_version {
@@ -312,8 +346,14 @@ fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
     if request.method == Method::Initialize { Chosen::Initialize } else { Chosen::Legacy }
 }
 
+/// The headers that messages are looked up for, read once.
+pub(crate) static SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
+pub(crate) static VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
+pub(crate) static METHOD: HeaderName = HeaderName::from_static(METHOD_HEADER);
+pub(crate) static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
+
 /// A header as text.
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim)
 }
 
@@ -349,7 +389,7 @@ pub(crate) fn refuse(refusal: &Refusal, body: &[u8]) -> Reply {
 pub(crate) fn session_header(id: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_str(id) {
-        headers.insert(SESSION_HEADER, value);
+        headers.insert(SESSION.clone(), value);
     }
     headers
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, broadcast};
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
-use crate::stage::Setup;
+use crate::stage::{Setup, Standing};
 
 /// Changes within this time are merged once.
 const SETTLE: Duration = Duration::from_millis(30);
@@ -26,7 +26,7 @@ const BACKLOG: usize = 1024;
 pub(crate) struct Hub {
     servers: Mutex<Servers>,
     catalog: ArcSwap<Catalog>,
-    views: moka::sync::Cache<(u64, Endpoint), Option<Arc<View>>>,
+    views: moka::sync::Cache<(u64, Endpoint, [u8; 16]), Option<Arc<View>>>,
     pub(crate) events: Events,
     /// What listeners hear: a new catalog, or a resource that changed.
     pub(crate) news: broadcast::Sender<News>,
@@ -74,17 +74,17 @@ impl Hub {
         self.catalog.load_full()
     }
 
-    /// What may be seen at an endpoint now; `None` when there is no such endpoint.
-    pub(crate) fn view(&self, endpoint: &Endpoint, setup: &Setup) -> Option<Arc<View>> {
-        let version = self.catalog.load().version;
-        if let Some(known) = self.views.get(&(version, endpoint.clone())) {
+    /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
+    pub(crate) fn view(&self, endpoint: &Endpoint, setup: &Setup, standing: &Standing) -> Option<Arc<View>> {
+        let (version, mark) = (self.catalog.load().version, standing.class.mark());
+        if let Some(known) = self.views.get(&(version, endpoint.clone(), mark)) {
             return known;
         }
         let catalog = self.catalog.load_full();
-        let view = catalog.view(endpoint, &setup.policy, setup.naming).map(Arc::new);
+        let view = catalog.view(endpoint, &setup.policy, standing, setup.naming).map(Arc::new);
         if view.is_some() {
             // Names of endpoints that do not exist are not remembered: anybody can make them up.
-            self.views.insert((catalog.version, endpoint.clone()), view.clone());
+            self.views.insert((catalog.version, endpoint.clone(), mark), view.clone());
         }
         view
     }

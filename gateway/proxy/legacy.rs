@@ -3,27 +3,29 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, From, Message, Request};
 use lockgate_protocol::method::Method;
-use lockgate_protocol::modern::{SESSION_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
+use lockgate_telemetry::Outcome;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 
+use crate::authorize::{Permitted, authorize};
 use crate::dispatch;
 use crate::face::{Endpoint, Events, Inbound, Outgoing, Reply, Text};
-use crate::gateway::{Gateway, accepted, header, no_session, refuse, session_header};
+use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, no_session, refuse, session_header};
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, Subscribed, parse_event_id};
-use crate::stage::{Asked, Setup};
+use crate::stage::{Asked, Setup, Standing};
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
@@ -44,7 +46,11 @@ pub(crate) fn initialize(
             .status(StatusCode::BAD_REQUEST)
             .reply(None, Era::Legacy);
     }
-    let Some(view) = gateway.hub.view(&inbound.endpoint, setup) else { return no_endpoint(Some(id)) };
+    let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
+    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else { return no_endpoint(Some(id)) };
+    if let Err(problem) = crate::authorize::admit(setup, &standing, Method::Initialize) {
+        return problem.reply(Some(id), Era::Legacy);
+    }
     let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = request.param("capabilities").filter(|c| c.starts_with(b"{")).unwrap_or(b"{}");
     let limits = &setup.config.limits;
@@ -105,11 +111,13 @@ pub(crate) async fn receive(
         }
         method => {
             gateway.hub.settle(setup.config.limits.discovery_deadline).await;
-            let Some(view) = gateway.hub.view(&session.endpoint, &setup) else { return no_endpoint(Some(&id)) };
+            let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
+            let view = gateway.hub.view(&session.endpoint, &setup, &standing);
+            let Some(view) = view else { return no_endpoint(Some(&id)) };
             let asked = Box::new(Asked {
                 view,
                 endpoint: session.endpoint.clone(),
-                caller_key: principal.key(),
+                standing,
                 // The session's owner, with what this request's own credential grants.
                 principal,
                 revision: session.revision,
@@ -119,7 +127,7 @@ pub(crate) async fn receive(
                 setup,
             });
             match method {
-                Method::Subscribe => reply(subscribe(&asked).await.and_then(|()| ok())),
+                Method::Subscribe => reply(subscribe(gateway, &asked).await.and_then(|()| ok())),
                 Method::Unsubscribe => reply(unsubscribe(gateway, &asked).and_then(|()| ok())),
                 _ => dispatch::request(gateway, asked).await,
             }
@@ -129,7 +137,7 @@ pub(crate) async fn receive(
 
 /// A version that we do not know, on a session that has negotiated one.
 fn wrong_version(headers: &HeaderMap) -> Option<Problem> {
-    let version = header(headers, VERSION_HEADER)?;
+    let version = header(headers, &VERSION)?;
     let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
     let words = format!("unsupported protocol version in a session: {}", version.chars().take(64).collect::<String>());
     (!known).then(|| Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
@@ -149,8 +157,19 @@ fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn subscribe(asked: &Asked) -> Result<(), Problem> {
-    let permitted = crate::authorize::authorize(asked)?;
+async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+    let permitted = authorize(asked).inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
+    let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
+    let began = Instant::now();
+    let done = subscribe_to(asked, &permitted).await;
+    if let Some(ticket) = ticket {
+        let outcome = done.as_ref().err().map_or(Outcome::Ok, |problem| problem.outcome);
+        ticket.finish(outcome, began.elapsed());
+    }
+    done
+}
+
+async fn subscribe_to(asked: &Asked, permitted: &Permitted) -> Result<(), Problem> {
     let Some(session) = &asked.session else { return Ok(()) };
     let exposed = asked.request.param_str("uri").unwrap_or_default();
     let server = permitted.server();
@@ -190,7 +209,7 @@ pub(crate) fn tell_updated(session: &Session, slug: &str, own: &str) {
 
 /// The stream for messages outside calls, or a stream of a call that is resumed.
 pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Principal, inbound: &Inbound) -> Reply {
-    let named = header(&inbound.headers, SESSION_HEADER);
+    let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
         let problem = Problem::new(code::INVALID_REQUEST, "GET needs a session: send `initialize` by POST first");
         return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
@@ -203,7 +222,7 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
         let problem = Problem::new(code::OVERLOADED, "too many open streams; try again later");
         return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(None, Era::Legacy);
     }
-    let resumed = header(&inbound.headers, "last-event-id").and_then(parse_event_id);
+    let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let (log, after) = match resumed {
         Some((number, after)) => (session.log(number), after),
         None => (session.listen(), u64::MAX),
@@ -249,7 +268,7 @@ pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
 
 /// Ends a session.
 pub(crate) fn delete(gateway: &Arc<Gateway>, principal: &Principal, inbound: &Inbound) -> Reply {
-    let named = header(&inbound.headers, SESSION_HEADER);
+    let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
         let problem = Problem::new(code::INVALID_REQUEST, "DELETE needs a session");
         return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
@@ -270,7 +289,7 @@ pub(crate) async fn batch(
     let not_here = |words: &'static str| {
         Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST).reply(None, Era::Legacy)
     };
-    let session = gateway.session(header(&inbound.headers, SESSION_HEADER), principal, inbound);
+    let session = gateway.session(header(&inbound.headers, &SESSION), principal, inbound);
     let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
         return not_here("a batch is only taken in a session of protocol version 2025-03-26");
     };

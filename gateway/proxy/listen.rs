@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::HeaderMap;
+use lockgate_authn::Principal;
+use lockgate_policy::{Held, Kind};
 use lockgate_protocol::code;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -22,7 +24,7 @@ use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
 use crate::hub::{self, News};
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::stage::{Asked, Standing};
 
 /// Counts an open stream.
 pub(crate) struct Open(Arc<AtomicUsize>);
@@ -44,6 +46,9 @@ impl Drop for Open {
 struct Listener {
     gateway: Arc<Gateway>,
     endpoint: Endpoint,
+    principal: Principal,
+    /// Its place among those that may be open at the same time.
+    _held: Vec<Held>,
     /// The listen's id as JSON text.
     id: Bytes,
     lists: [bool; 3],
@@ -96,17 +101,20 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
     if uris.len() > limits.subscriptions {
         return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
     }
+    let held = crate::authorize::admit(&asked.setup, &asked.standing, Method::Listen)?;
     let mut wanted = Vec::new();
     for shown in uris.iter().filter_map(Value::as_str) {
         // What cannot be seen is left out of the acknowledgement, like what does not exist.
-        if let Some((server, own)) = asked.view.resource(shown, &asked.setup.policy) {
-            wanted.push((server, own, shown.to_owned()));
+        if let Some(found) = asked.view.resource(shown, Kind::Resource) {
+            wanted.push((found.server, found.own, shown.to_owned()));
         }
     }
     let offers = &asked.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
         endpoint: asked.endpoint.clone(),
+        principal: asked.principal.clone(),
+        _held: held,
         id: asked.request.id_bytes(),
         lists: [
             flag("toolsListChanged") && offers.tools,
@@ -178,12 +186,20 @@ impl Listener {
     /// Tells of lists that look different now to this caller.
     fn compare(&mut self) {
         let setup = self.gateway.setup();
-        let after = self.gateway.hub.view(&self.endpoint, &setup);
+        let standing = Standing::new(&setup.policy, self.principal.clone(), &self.endpoint);
+        let after = self.gateway.hub.view(&self.endpoint, &setup, &standing);
         for kind in hub::changes(Some(&self.view), after.as_deref()) {
             self.changed(kind);
         }
         match after {
-            Some(after) => self.view = after,
+            Some(after) => {
+                // What the caller may not read any more is not told of either.
+                let gone = |(_, _, shown): &mut (_, _, String)| after.resource(shown, Kind::Resource).is_none();
+                for (server, own, _) in self.resources.extract_if(.., gone) {
+                    tokio::spawn(async move { server.unsubscribe(&own).await });
+                }
+                self.view = after;
+            }
             None => self.finish(),
         }
     }

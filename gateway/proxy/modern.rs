@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::capabilities;
 use lockgate_protocol::header as sentinel;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan;
 use lockgate_upstream::{Caller, LogLevel};
@@ -19,9 +18,9 @@ use crate::authorize::needs_tasks;
 use crate::catalog::View;
 use crate::dispatch;
 use crate::face::{Inbound, Reply};
-use crate::gateway::{Gateway, accepted};
+use crate::gateway::{Gateway, METHOD, NAME, VERSION, accepted};
 use crate::rescue::Problem;
-use crate::stage::{Asked, Setup};
+use crate::stage::{Asked, Setup, Standing};
 use crate::{listen, talk};
 
 /// Integers beyond this are not exact in every JSON reader.
@@ -59,15 +58,16 @@ fn check(
     standard_headers(&inbound.headers, &request, &version)?;
     let revision =
         Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
+    let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
     let view = gateway
         .hub
-        .view(&inbound.endpoint, &setup)
+        .view(&inbound.endpoint, &setup, &standing)
         .ok_or_else(|| Problem::method_not_found("no such endpoint").status(StatusCode::NOT_FOUND))?;
     if !is_offered(request.method, &view) {
         return Err(Problem::method_not_found(&request.method_name()));
     }
     // A client on stdio has no headers that anybody could route by.
-    if request.method == Method::ToolsCall && inbound.credentials.peer != Peer::Stdio {
+    if request.method == Method::ToolsCall && inbound.peer != Peer::Stdio {
         param_headers(&inbound.headers, &request, &view)?;
     }
     let log_level = match request.meta(meta::LOG_LEVEL) {
@@ -89,7 +89,7 @@ fn check(
     let asked = Box::new(Asked {
         view,
         endpoint: inbound.endpoint.clone(),
-        caller_key: principal.key(),
+        standing,
         principal,
         revision,
         caller,
@@ -115,11 +115,11 @@ fn complete(request: &Request) -> Result<String, Problem> {
 
 /// Headers repeat the body for whoever routes by them; the two must agree.
 fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Problem> {
-    expect(headers, VERSION_HEADER, version)?;
-    expect(headers, METHOD_HEADER, &request.method_name())?;
+    expect(headers, &VERSION, version)?;
+    expect(headers, &METHOD, &request.method_name())?;
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
     let Some(name) = target.and_then(|key| request.param_str(key)) else { return Ok(()) };
-    let value = one(headers, NAME_HEADER)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
+    let value = one(headers, &NAME)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
         Ok(_) => Err(Problem::header("the header Mcp-Name contradicts the body")),
@@ -127,7 +127,7 @@ fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Re
     }
 }
 
-fn expect(headers: &HeaderMap, name: &'static str, value: &str) -> Result<(), Problem> {
+fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Problem> {
     match one(headers, name)? {
         None => Err(Problem::header(format!("the header {name} is missing"))),
         Some(sent) if sent == value.as_bytes() => Ok(()),
@@ -136,10 +136,10 @@ fn expect(headers: &HeaderMap, name: &'static str, value: &str) -> Result<(), Pr
 }
 
 /// The only value of a header, without the white space around it.
-fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, Problem> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next().map(|v| v.as_bytes().trim_ascii());
-    if values.next().is_some() {
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Problem> {
+    let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
+    // The two counts differ only when some header stands several times, which is rare.
+    if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
         return Err(Problem::header(format!("the header {name} stands twice")));
     }
     Ok(first)
@@ -148,12 +148,12 @@ fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a [u8]>, Probl
 /// `Mcp-Param-*`: what a tool's definition asks to be repeated must be, and must say the same.
 fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), Problem> {
     let Some(entry) = request.param_str("name").and_then(|name| view.tool(&name)) else { return Ok(()) };
-    let Some(wanted) = &entry.item.headers else { return Ok(()) };
+    let Some(wanted) = &entry.entry.item.headers else { return Ok(()) };
     let arguments = request.param("arguments").unwrap_or(b"{}");
     let values = wanted.values(arguments);
     for name in wanted.names() {
         let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
-        let sent = one(headers, name)?;
+        let sent = HeaderName::from_bytes(name.as_bytes()).map_or(Ok(None), |name| one(headers, &name))?;
         match (sent, body) {
             (None, None) => {}
             (Some(sent), Some(body)) if same_value(sent, body) => {}

@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_authn::Unknown;
+use lockgate_policy::Limited;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
 use lockgate_protocol::method::Method;
@@ -15,6 +17,7 @@ use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
+use lockgate_telemetry::audit::Unwritable;
 use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
@@ -33,7 +36,12 @@ pub(crate) struct Inside {
     /// Where the transport's status is not the usual one for the code.
     pub(crate) status: Option<StatusCode>,
     pub(crate) retry_after: Option<Duration>,
-    challenge: bool,
+    /// The value of `WWW-Authenticate`.
+    challenge: Option<HeaderValue>,
+    /// A result that is given in place of an error.
+    result: Option<Value>,
+    /// The policy that decided.
+    pub(crate) rule: Option<Arc<str>>,
     /// How it is counted.
     pub(crate) outcome: Outcome,
 }
@@ -61,7 +69,9 @@ impl Problem {
             data: None,
             status: None,
             retry_after: None,
-            challenge: false,
+            challenge: None,
+            result: None,
+            rule: None,
             outcome: Outcome::ProtocolError,
         }))
     }
@@ -116,17 +126,68 @@ impl Problem {
         Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version").data(modern::version_error(requested))
     }
 
-    pub(crate) fn unauthenticated(unknown: Unknown) -> Self {
-        let mut problem = Self::new(code::UNAUTHENTICATED, unknown.to_string()).status(StatusCode::UNAUTHORIZED);
-        problem.challenge = true;
+    /// The caller is nobody, or lacks what every request needs.
+    pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
+        let (code, status) = match unknown {
+            Unknown::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),
+            Unknown::Unavailable => (code::OVERLOADED, StatusCode::SERVICE_UNAVAILABLE),
+            _ => (code::UNAUTHENTICATED, StatusCode::UNAUTHORIZED),
+        };
+        let mut problem = Self::new(code, unknown.to_string()).status(status);
+        match unknown {
+            Unknown::Unavailable => problem.retry_after = Some(Duration::from_secs(5)),
+            _ => problem.challenge = HeaderValue::from_str(challenge).ok(),
+        }
         problem
     }
 
-    pub(crate) fn limited(what: &'static str, wait: Duration) -> Self {
+    /// The caller may see this, but its credential was not given the scopes that the call needs.
+    pub(crate) fn insufficient_scope(challenge: &str) -> Self {
+        let words = "the credential lacks a scope that this call needs: WWW-Authenticate names them all";
+        let mut problem = Self::new(code::FORBIDDEN, words).status(StatusCode::FORBIDDEN);
+        problem.challenge = HeaderValue::from_str(challenge).ok();
+        problem
+    }
+
+    pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
+        let (wait, rule) = (limited.wait, &*limited.rule);
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let mut problem = Self::new(code::LIMITED, format!("too many {what}; wait {:.1} s", wait.as_secs_f64()));
-        problem.data = Some(json!({"retryAfterMs": ms}));
+        let what = match method {
+            Method::ToolsCall => "tool calls",
+            Method::Complete => "completions",
+            _ => "requests of this kind",
+        };
+        let running = if limited.running { " at the same time" } else { "" };
+        let words = format!("too many {what}{running} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
+        let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));
+        problem.data = Some(json!({"retryAfter": wait.as_secs_f64().ceil(), "retryAfterMs": ms}));
         problem.retry_after = Some(wait);
+        problem
+    }
+
+    /// A refusal that the model should read: a tool's result with `isError`.
+    pub(crate) fn tool_error(words: String, era: Era) -> Self {
+        let mut result = json!({"content": [{"type": "text", "text": words}], "isError": true});
+        if era == Era::Modern {
+            result["resultType"] = "complete".into();
+        }
+        let mut problem = Self::invalid(words);
+        problem.result = Some(result);
+        problem
+    }
+
+    /// Names the policy that decided, for the log.
+    pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
+        self.rule = Some(rule);
+        self.outcome = Outcome::Denied;
+        self
+    }
+
+    /// The call cannot be written into the audit trail, and is not made without that.
+    pub(crate) fn unrecorded(unwritable: &Unwritable) -> Self {
+        let mut problem = Self::new(code::INTERNAL, unwritable.to_string()).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data = Some(json!({"reason": "audit"}));
+        problem.retry_after = Some(Duration::from_secs(5));
         problem
     }
 
@@ -188,6 +249,9 @@ impl Problem {
         if let Some(status) = self.status {
             return status;
         }
+        if self.result.is_some() {
+            return StatusCode::OK;
+        }
         match (era, self.code) {
             (Era::Modern, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY) => {
                 StatusCode::BAD_REQUEST
@@ -199,14 +263,17 @@ impl Problem {
 
     /// The error as JSON text.
     pub(crate) fn text(&self, id: Option<&[u8]>) -> Vec<u8> {
-        write::error(id, self.code, &self.message, self.data.as_ref())
+        match (&self.result, id) {
+            (Some(result), Some(id)) => write::result(id, result.to_string().as_bytes()),
+            _ => write::error(id, self.code, &self.message, self.data.as_ref()),
+        }
     }
 
     /// The error as an answer.
     pub(crate) fn reply(&self, id: Option<&[u8]>, era: Era) -> Reply {
         let mut headers = HeaderMap::new();
-        if self.challenge {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        if let Some(challenge) = &self.challenge {
+            headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
         if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
             headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));

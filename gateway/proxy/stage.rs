@@ -1,10 +1,11 @@
 //! The stages of a request, as types: what each step knows, and what only it can make. A server is reached with a
 //! [`Permitted`](crate::authorize::Permitted) alone.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_authn::{Authenticator, Principal};
-use lockgate_policy::{Policy, Rates};
+use lockgate_policy::{Certificate, Class, Limiter, Policy, Question, Subject, Target};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::name::Naming;
 use lockgate_protocol::revision::{Era, Revision};
@@ -19,13 +20,57 @@ use crate::session::Session;
 /// Everything that configuration decides, replaced as one.
 pub(crate) struct Setup {
     pub(crate) config: Config,
-    pub(crate) authenticator: Authenticator,
-    pub(crate) policy: Policy,
-    pub(crate) rates: Rates,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) policy: Arc<Policy>,
+    /// Counts for the policies' rates; it outlives reloads.
+    pub(crate) limiter: Arc<dyn Limiter>,
     pub(crate) naming: Naming,
     pub(crate) sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
     pub(crate) info: Arc<[u8]>,
+}
+
+/// What policy knows of a caller at an endpoint.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    pub(crate) principal: Principal,
+    pub(crate) class: Arc<Class>,
+    /// The path of the endpoint; empty where no policy looks at it.
+    path: Cow<'static, str>,
+}
+
+impl Standing {
+    pub(crate) fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
+        if let Some(class) = policy.everybody() {
+            return Self { principal, class: Arc::clone(class), path: Cow::Borrowed("") };
+        }
+        let path = endpoint.path();
+        let class = policy.class(&subject(&principal), &path);
+        Self { principal, class, path }
+    }
+
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        subject(&self.principal)
+    }
+
+    pub(crate) fn question<'a>(&'a self, subject: &'a Subject<'a>, target: &'a Target<'a>) -> Question<'a> {
+        Question { subject, endpoint: &self.path, target }
+    }
+}
+
+fn subject(principal: &Principal) -> Subject<'_> {
+    Subject {
+        key: principal.key(),
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        organisation: principal.organisation.as_deref(),
+        roles: &principal.roles,
+        scopes: &principal.scopes,
+        agent: principal.agent.as_deref(),
+        certificate: principal
+            .certificate()
+            .map(|certificate| Certificate { names: &certificate.names, fingerprint: &certificate.fingerprint }),
+    }
 }
 
 /// A request of a known caller in a known era, at an endpoint that exists.
@@ -34,8 +79,8 @@ pub(crate) struct Asked {
     pub(crate) view: Arc<View>,
     pub(crate) endpoint: Endpoint,
     pub(crate) principal: Principal,
-    /// A number for the principal, for limits.
-    pub(crate) caller_key: u64,
+    /// What policy knows of the caller here.
+    pub(crate) standing: Standing,
     pub(crate) request: Request,
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
@@ -54,7 +99,7 @@ impl Asked {
             view: Arc::clone(&self.view),
             endpoint: self.endpoint.clone(),
             principal: self.principal.clone(),
-            caller_key: self.caller_key,
+            standing: self.standing.clone(),
             request,
             revision: self.revision,
             caller: self.caller.clone(),

@@ -4,6 +4,7 @@
 use figment::error::{Actual, Error, Kind};
 use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
+use serde::de::DeserializeOwned;
 
 use super::node::Node;
 use crate::problem::{MOST, Place, Problem, Problems};
@@ -26,11 +27,17 @@ impl Layer {
         Self { root, damaged: Vec::new() }
     }
 
-    /// Reports and takes out whatever does not fit the raw types.
+    /// Reports and takes out whatever does not fit the raw types of a configuration.
     pub fn check(&mut self, problems: &mut Problems) {
+        self.check_as::<Root>(problems);
+    }
+
+    /// The same for another kind of file; gives what is left of it.
+    pub fn check_as<T: DeserializeOwned>(&mut self, problems: &mut Problems) -> Option<T> {
         for _ in 0..MOST {
-            let Err(error) = self.root.to_figment().deserialize::<Root>() else {
-                return;
+            let error = match self.root.to_figment().deserialize::<T>() {
+                Ok(value) => return Some(value),
+                Err(error) => error,
             };
             let path = error.path.clone();
             problems.push(self.explain(&error, &path));
@@ -39,6 +46,7 @@ impl Layer {
             }
             self.damaged.push(path);
         }
+        None
     }
 
     fn explain(&self, error: &Error, path: &[String]) -> Problem {

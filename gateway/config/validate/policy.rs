@@ -1,43 +1,73 @@
-//! `policy`: patterns that compile, and allow lists that production has to have. It decides on nothing.
+//! `policy`: the lists of the configuration and the policy files beside them, compiled once to find every mistake. It
+//! decides on nothing.
+
+use std::path::PathBuf;
+
+use lockgate_policy::{Config, Lists, Mistake, Policy};
 
 use super::Check;
+use crate::policies::{self, Read};
 use crate::raw;
 
-/// Longest pattern.
-const PATTERN_BYTES: usize = 1024;
-
 impl Check<'_> {
-    pub fn policy(&mut self, raw: &raw::Policy) -> lockgate_policy::Config {
-        if self.production && raw.tools.allow.is_none() && !self.layers.damaged(&["policy", "tools"]) {
-            let hint = "list the tools that may be used, such as allow: [\"time__*\"]; \"*\" allows all";
+    pub fn policy(&mut self, raw: &raw::Policy) -> Config {
+        let named = self.layers.find(&["policy", "files"]).is_some() || self.layers.damaged(&["policy", "files"]);
+        if self.production && !named && raw.tools.allow.is_none() && !self.layers.damaged(&["policy", "tools"]) {
+            let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files";
             self.missing(&["policy", "tools", "allow"], hint);
         }
-        lockgate_policy::Config {
-            servers: self.allow("servers", &raw.servers),
-            tools: self.allow("tools", &raw.tools),
-            prompts: self.allow("prompts", &raw.prompts),
-            resources: self.allow("resources", &raw.resources),
+        let files = self.files(&raw.files.0);
+        let read = policies::read(&files, &self.sources.cwd, self.problems);
+        self.wrong |= read.is_none();
+        let lists = Lists {
+            servers: allow(&raw.servers),
+            tools: allow(&raw.tools),
+            prompts: allow(&raw.prompts),
+            resources: allow(&raw.resources),
             calls_per_minute: raw.calls_per_minute.as_ref().map(raw::leaf::Bounded::small),
-            completions_per_minute: raw.completions_per_minute.small(),
+            completions_per_minute: Some(raw.completions_per_minute.small()),
+        };
+        let read = read.unwrap_or_default();
+        let config = Config { lists, documents: read.documents() };
+        if let Err(mistakes) = Policy::compile(&config) {
+            mistakes.into_iter().for_each(|mistake| self.mistake(mistake, &read));
         }
+        config
     }
 
-    fn allow(&mut self, of: &str, raw: &raw::Allow) -> lockgate_policy::Allow {
-        let allow = raw.allow.as_ref().map_or_else(|| vec!["*".to_string()], |list| list.0.clone());
-        self.patterns(&["policy", of, "allow"], &allow);
-        self.patterns(&["policy", of, "deny"], &raw.deny.0);
-        lockgate_policy::Allow { allow, deny: raw.deny.0.clone() }
+    /// The files that are meant. Every name has to stand for one at least.
+    fn files(&mut self, named: &[String]) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for (at, name) in named.iter().enumerate() {
+            match policies::files(&self.sources.cwd.join(name)) {
+                Ok(found) => files.extend(found),
+                Err(what) => {
+                    let hint = "name a file, a folder, or a pattern such as policies/*.yaml; relative to this file";
+                    self.item_error(&["policy", "files"], at, &what, hint);
+                }
+            }
+        }
+        files.sort();
+        files.dedup();
+        files
     }
 
-    fn patterns(&mut self, path: &[&str], patterns: &[String]) {
-        for (at, pattern) in patterns.iter().enumerate() {
-            let why = match globset::Glob::new(pattern) {
-                _ if pattern.is_empty() => "it is empty".to_string(),
-                _ if pattern.len() > PATTERN_BYTES => format!("it is longer than {PATTERN_BYTES} bytes"),
-                Ok(_) => continue,
-                Err(error) => error.kind().to_string(),
-            };
-            self.item_error(path, at, &format!("is no pattern: {why}"), "use *, ?, [a-z] and {a,b}");
+    fn mistake(&mut self, mistake: Mistake, read: &Read) {
+        let Mistake { at, path, what, hint } = mistake;
+        if let Some(problem) = at.and_then(|at| read.problem(at, &path, &what, &hint)) {
+            self.wrong = true;
+            return self.problems.push(problem);
+        }
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        match path.split_last() {
+            Some((item, list)) if item.parse::<usize>().is_ok() => {
+                self.item_error(list, item.parse().unwrap_or_default(), &what, &hint);
+            }
+            _ => self.error(&path, what, hint),
         }
     }
+}
+
+fn allow(raw: &raw::Allow) -> lockgate_policy::Allow {
+    lockgate_policy::Allow { allow: raw.allow.as_ref().map(|list| list.0.clone()), deny: raw.deny.0.clone() }
 }

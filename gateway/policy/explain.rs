@@ -1,0 +1,150 @@
+//! Why a call is decided as it is: every policy that concerns it, what it says, and what would change the answer. It is
+//! for people, so it takes its time: each policy is held against the call by itself.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::arguments;
+use crate::cases::{Expect, Outcome};
+use crate::condition::World;
+use crate::file::Effect;
+use crate::policy::Question;
+use crate::rule::Rule;
+use crate::{DEFAULT, Policy};
+
+/// Changes that are named at most.
+const MAX_CHANGES: usize = 10;
+
+/// See the module.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// `allow`, `deny` or `hidden`.
+    pub decision: &'static str,
+    /// The policy that decides, or `default`.
+    pub rule: String,
+    pub words: Option<String>,
+    /// What the server gets, when policy changes it.
+    pub forwards: Option<Value>,
+    /// The policies that concern the call, by name.
+    pub policies: Vec<Step>,
+    /// What would change the answer.
+    pub changes: Vec<String>,
+}
+
+/// One policy that concerns the call.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    pub policy: String,
+    /// File and line.
+    pub place: String,
+    pub effect: &'static str,
+    pub dry_run: bool,
+    /// What it says of this call.
+    pub says: String,
+}
+
+/// What a policy comes to for one call.
+enum Says {
+    /// It is about something else; why.
+    Misfits(Vec<String>),
+    Failed(String),
+    /// It limits how often.
+    Limits,
+    /// It is about the call, and the arguments are as it wants them.
+    Holds,
+    Refuses(String),
+}
+
+impl Policy {
+    /// Explains the decision on one call.
+    #[must_use]
+    pub fn explain(&self, question: &Question<'_>, text: Option<&[u8]>) -> Explanation {
+        let Outcome { decision, rule, words, forwards } = self.answer(question, text);
+        let read = arguments::read(text);
+        let (mut policies, mut changes) = (Vec::new(), Vec::new());
+        for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
+            let says = match &read {
+                Ok(arguments) => says(rule, question, Some(arguments)),
+                Err(refusal) => match says(rule, question, None) {
+                    Says::Holds if rule.arguments.is_some() => Says::Refuses(refusal.0.clone()),
+                    other => other,
+                },
+            };
+            changes.extend(change(rule, &says, decision).filter(|_| !rule.dry_run));
+            policies.extend(step(rule, &says));
+        }
+        if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
+            changes.push("a policy that allows it".into());
+        }
+        changes.truncate(MAX_CHANGES);
+        Explanation { decision: decision.as_str(), rule, words, forwards, policies, changes }
+    }
+}
+
+fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
+    let Question { subject, endpoint, target } = *question;
+    let misfits = rule.misfits(subject, endpoint, target);
+    if !misfits.is_empty() {
+        return Says::Misfits(misfits);
+    }
+    if rule.is_settled_early() || arguments.is_some() {
+        match rule.holds(World { subject, endpoint, target: Some(target), arguments }) {
+            Ok(true) => {}
+            Ok(false) => return Says::Misfits(vec!["when: the condition is false".into()]),
+            Err(words) => return Says::Failed(words),
+        }
+    }
+    if rule.only_limits() {
+        return Says::Limits;
+    }
+    match (&rule.arguments, arguments) {
+        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Vec::new()) {
+            Ok(()) => Says::Holds,
+            Err(refusal) => Says::Refuses(refusal.0),
+        },
+        _ => Says::Holds,
+    }
+}
+
+/// A line for a policy that concerns the call.
+fn step(rule: &Rule, says: &Says) -> Option<Step> {
+    let judged = rule.arguments.is_some();
+    let words = match (says, rule.effect) {
+        (Says::Misfits(_), _) => return None,
+        (Says::Failed(words), _) => format!("cannot be evaluated, so it denies: {words}"),
+        (Says::Limits, _) => "limits how often".into(),
+        (Says::Holds, Effect::Allow) if judged => "allows it with these arguments".into(),
+        (Says::Holds, Effect::Allow) => "allows it".into(),
+        (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),
+        (Says::Holds, Effect::Deny) => "denies it".into(),
+        (Says::Refuses(words), Effect::Allow) => format!("would allow it with other arguments: {words}"),
+        (Says::Refuses(words), Effect::Deny) => format!("denies it with these arguments: {words}"),
+    };
+    let effect = match rule.effect {
+        Effect::Allow => "allow",
+        Effect::Deny => "deny",
+    };
+    let (policy, place) = (rule.name.to_string(), rule.place.clone());
+    Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
+}
+
+/// What, about this policy, would change the decision.
+fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
+    let name = &rule.name;
+    match (decision, rule.effect, says) {
+        (Expect::Allow, Effect::Deny, Says::Misfits(all)) if all.len() == 1 && !rule.only_limits() => {
+            Some(format!("policy {name} would judge it too, if this fitted: {}", all.concat()))
+        }
+        (Expect::Allow, ..) => None,
+        (_, _, Says::Failed(words)) => Some(format!("policy {name} denies until its condition can be evaluated: {words}")),
+        (_, Effect::Allow, Says::Misfits(all)) if all.len() == 1 => {
+            Some(format!("policy {name} would allow it, if this fitted: {}", all.concat()))
+        }
+        (_, Effect::Allow, Says::Refuses(words)) => Some(format!("policy {name} would allow it with other arguments: {words}")),
+        (_, Effect::Deny, Says::Refuses(words)) => Some(format!("policy {name} would let it pass with other arguments: {words}")),
+        (_, Effect::Deny, Says::Holds) if rule.arguments.is_none() => {
+            Some(format!("policy {name} denies it, whatever others allow: narrow its `who` or `what`"))
+        }
+        _ => None,
+    }
+}
