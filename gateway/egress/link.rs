@@ -1,14 +1,13 @@
 //! One HTTP/1.1 connection and the task that drives it. The task ends with the connection, and the connection with this.
 
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinHandle;
 
+use crate::payload::Payload;
 use crate::stream::Stream;
 
 /// Bytes of a response head. hyper's own default is its whole read buffer, 400 kB.
@@ -16,7 +15,7 @@ const MAX_HEAD: usize = 64 << 10;
 
 /// The way to put requests into a connection. Dropping it closes the socket, whatever state the exchange is in.
 pub(crate) struct Link {
-    sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Payload>,
     driver: JoinHandle<()>,
 }
 
@@ -35,8 +34,8 @@ impl Link {
     /// looks for a close by the server before it takes up a request, so a stale connection costs nothing but this.
     pub(crate) async fn send(
         &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        request: Request<Payload>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Payload>>> {
         self.sender.try_send_request(request).await
     }
 

@@ -22,9 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri, header};
-use http_body_util::Full;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use url::{Position, Url};
@@ -35,6 +33,7 @@ use crate::config::Config;
 use crate::connect::{Connector, Target};
 use crate::error::{SendError, SetupError};
 use crate::link::Link;
+use crate::payload::Payload;
 
 /// One scheme, host and port, and the connections to it. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -71,7 +70,7 @@ impl Origin {
     /// Sends one request and waits for the response head. `Host` is set here, whatever the request says; scheme and authority
     /// of its URI are ignored. Dropping the future closes the connection that it uses. There is no timeout but the one for
     /// connecting: deadlines belong to the caller.
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Body>, SendError> {
+    pub async fn send(&self, mut request: Request<Payload>) -> Result<Response<Body>, SendError> {
         request.headers_mut().insert(header::HOST, self.0.host.clone());
         if request.uri().authority().is_some() {
             let path = request.uri().path_and_query().cloned();
@@ -95,8 +94,8 @@ impl Origin {
     async fn exchange(
         &self,
         mut link: Link,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, (SendError, Option<Box<Request<Full<Bytes>>>>)> {
+        request: Request<Payload>,
+    ) -> Result<Response<Body>, (SendError, Option<Box<Request<Payload>>>)> {
         match link.send(request).await {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {

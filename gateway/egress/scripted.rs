@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use url::Url;
 
+use crate::Payload;
 use crate::address::Policy;
 use crate::config::Config;
 use crate::connect::Connector;
@@ -102,6 +102,6 @@ pub(crate) fn origin(port: u16, config: &Config) -> Origin {
     Origin::new(Arc::new(Connector::new(config).unwrap()), &url, Policy::Operator, config).unwrap()
 }
 
-pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Full<Bytes>> {
-    Request::post(origin.uri().clone()).body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap()
+pub(crate) fn post(origin: &Origin, body: &'static str) -> Request<Payload> {
+    Request::post(origin.uri().clone()).body(Bytes::from_static(body.as_bytes()).into()).unwrap()
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body::Body as _;
-use http_body_util::Full;
+
 use hyper::body::Incoming;
 use url::{Host, Position, Url};
 
@@ -19,6 +19,7 @@ use crate::connect::{Connector, Target};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::guard::Guard;
 use crate::link::Link;
+use crate::payload::Payload;
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
 
@@ -63,7 +64,7 @@ impl Visitor {
         let Ok(uri) = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>() else {
             return Err(wrong.into());
         };
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(Payload::from(body));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;

@@ -100,6 +100,9 @@ impl Offers {
 /// Whether the JSON text of a `ClientCapabilities` object declares anything that lets a server ask the client.
 #[must_use]
 pub fn is_interactive(capabilities: &[u8]) -> bool {
+    if capabilities == b"{}" {
+        return false;
+    }
     declares(capabilities, &["elicitation"])
         || declares(capabilities, &["sampling"])
         || declares(capabilities, &["roots"])

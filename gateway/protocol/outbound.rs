@@ -1,5 +1,9 @@
 //! Requests to servers, written by splicing: a new id, the server's own name, its own `_meta`; arguments are copied.
 
+use std::ops::Range;
+
+use bytes::Bytes;
+
 use crate::jsonrpc::Request;
 use crate::meta::{self, Sender};
 use crate::method::Method;
@@ -22,23 +26,37 @@ pub struct Outbound<'a> {
     pub trace: Option<(&'a str, Option<&'a str>)>,
 }
 
+/// A text in pieces, of which some may be empty.
+pub type Pieces = [Bytes; 3];
+
+/// Members of `params` from this size on are not copied.
+const COPIED: usize = 16 * 1024;
+
+/// Where a member that is not copied belongs, and where it stands in the client's request.
+type Gap = Option<(usize, Range<usize>)>;
+
 impl Outbound<'_> {
-    /// The request as JSON text.
+    /// The request as JSON text; one large member of it is passed on without a copy.
     #[must_use]
-    pub fn write(&self, id: u64, method: Method) -> Vec<u8> {
+    pub fn write(&self, id: u64, method: Method) -> Pieces {
         let size = self.request.map_or(0, |r| r.text.len());
-        let mut out = Vec::with_capacity(size + 512);
+        let mut out = Vec::with_capacity(size.min(COPIED) + 512);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
         write::number(&mut out, id);
         out.extend_from_slice(b",\"method\":\"");
         out.extend_from_slice(method.as_str().as_bytes());
         out.extend_from_slice(b"\",\"params\":");
-        self.write_params(&mut out, id);
+        let gap = self.write_params(&mut out, id);
         out.push(b'}');
-        out
+        let all = Bytes::from(out);
+        match (gap, self.request) {
+            (Some((at, span)), Some(request)) => [all.slice(..at), request.text.slice(span), all.slice(at..)],
+            _ => whole(all),
+        }
     }
 
-    fn write_params(&self, out: &mut Vec<u8>, id: u64) {
+    fn write_params(&self, out: &mut Vec<u8>, id: u64) -> Gap {
+        let mut gap = None;
         let mut params = Object::open(out);
         for (name, value) in self.replaced {
             if let Some(value) = value {
@@ -49,8 +67,14 @@ impl Outbound<'_> {
             let text = &request.text;
             for member in request.params() {
                 let name = member.name(text);
-                if name != "_meta" && !self.replaced.iter().any(|(other, _)| *other == name) {
-                    params.copy(member.key.of(text), member.value.of(text));
+                if name == "_meta" || self.replaced.iter().any(|(other, _)| *other == name) {
+                    continue;
+                }
+                let (key, value) = (member.key.of(text), member.value.of(text));
+                if gap.is_none() && value.len() >= COPIED {
+                    gap = Some((params.leave(key), member.value.range()));
+                } else {
+                    params.copy(key, value);
                 }
             }
         }
@@ -61,6 +85,7 @@ impl Outbound<'_> {
             meta.close();
         }
         params.close();
+        gap
     }
 
     fn write_meta(&self, meta: &mut Object<'_>, id: u64) {
@@ -85,6 +110,22 @@ impl Outbound<'_> {
     }
 }
 
+/// A text that is in one piece already.
+#[must_use]
+pub fn whole(text: Bytes) -> Pieces {
+    [text, Bytes::new(), Bytes::new()]
+}
+
+/// The pieces as one, for lines.
+#[must_use]
+pub fn joined(pieces: Pieces) -> Bytes {
+    let [first, middle, last] = pieces;
+    if middle.is_empty() && last.is_empty() {
+        return first;
+    }
+    [first, middle, last].concat().into()
+}
+
 /// `notifications/cancelled` for a request of ours.
 #[must_use]
 pub fn cancelled(id: u64, reason: &str) -> Vec<u8> {
@@ -95,3 +136,6 @@ pub fn cancelled(id: u64, reason: &str) -> Vec<u8> {
     object.close();
     write::notification(Method::Cancelled.as_str(), &params)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,31 +2,29 @@
 
 use serde_json::Value;
 
+use crate::scan::plain_run;
+
 /// Appends `text` as a JSON string, quotes included.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut from = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        let short = match byte {
-            b'"' | b'\\' => byte,
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0..=0x1f => 0,
-            _ => continue,
-        };
-        out.extend_from_slice(bytes.get(from..at).unwrap_or_default());
-        from = at + 1;
-        if short == 0 {
-            out.extend_from_slice(b"\\u00");
-            out.extend([byte >> 4, byte & 15].map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')));
-        } else {
-            out.extend_from_slice(&[b'\\', short]);
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, tail) = rest.split_at(plain_run(rest));
+        out.extend_from_slice(plain);
+        let Some((&byte, after)) = tail.split_first() else { break };
+        rest = after;
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => {
+                out.extend_from_slice(b"\\u00");
+                out.extend([byte >> 4, byte & 15].map(|n| HEX.get(usize::from(n)).copied().unwrap_or(b'0')));
+            }
         }
     }
-    out.extend_from_slice(bytes.get(from..).unwrap_or_default());
     out.push(b'"');
 }
 
@@ -99,6 +97,12 @@ impl<'a> Object<'a> {
         self.out.extend_from_slice(key);
         self.out.extend_from_slice(b"\":");
         self.out.extend_from_slice(value);
+    }
+
+    /// A member whose value is put in later by the caller, at the place that this gives.
+    pub fn leave(&mut self, key: &[u8]) -> usize {
+        self.copy(key, b"");
+        self.out.len()
     }
 
     pub fn string(&mut self, key: &str, value: &str) {

@@ -10,7 +10,7 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::outbound::{self, Outbound};
+use lockgate_protocol::outbound::{self, Outbound, Pieces};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{header, modern, write};
 use parking_lot::Mutex;
@@ -100,7 +100,8 @@ impl Link {
             Self::Http(link) => {
                 let link = Arc::clone(link);
                 tokio::spawn(async move {
-                    let post = Post { id: None, text, headers: Extra::new(), conversation: None };
+                    let post =
+                        Post { id: None, text: outbound::whole(text), headers: Extra::new(), conversation: None };
                     if let Err(failure) = link.post(post).await {
                         tracing::debug!(%failure, "a notification did not reach the server");
                     }
@@ -186,18 +187,18 @@ impl Connection {
             let revision = self.peer.revision.as_str();
             ask.outbound.sender = Some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
         }
-        let text = Bytes::from(ask.outbound.write(id, ask.method));
+        let text = ask.outbound.write(id, ask.method);
         match &self.link {
-            Link::Duplex(duplex) if ask.method == Method::Listen => duplex.listen(id, text).await,
+            Link::Duplex(duplex) if ask.method == Method::Listen => duplex.listen(id, outbound::joined(text)).await,
             Link::Duplex(duplex) => {
                 let cancellable = ask.method != Method::Initialize;
-                duplex.request(id, text, ask.conversation, cancellable).await
+                duplex.request(id, outbound::joined(text), ask.conversation, cancellable).await
             }
             Link::Http(link) => self.post(link, id, text, &ask).await,
         }
     }
 
-    async fn post(&self, link: &Arc<HttpLink>, id: u64, text: Bytes, ask: &Ask<'_>) -> Result<Response, Failure> {
+    async fn post(&self, link: &Arc<HttpLink>, id: u64, text: Pieces, ask: &Ask<'_>) -> Result<Response, Failure> {
         let modern = self.era() == Era::Modern;
         let headers = if modern { headers(ask) } else { Extra::new() };
         // A legacy server goes on when our stream closes, so it has to be told.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
@@ -12,7 +11,7 @@ use lockgate_protocol::legacy::{self, Welcome};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{self, Common, Discovery};
-use lockgate_protocol::outbound::Outbound;
+use lockgate_protocol::outbound::{self, Outbound};
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
 use serde_json::Value;
@@ -146,10 +145,10 @@ fn legacy_peer(welcome: Welcome, transport: &'static str) -> Peer {
 async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
     let revision = Revision::NEWEST_MODERN;
     let sender = Sender { revision: revision.as_str(), capabilities: b"{}", info: &intro.info };
-    let text = Bytes::from(Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover));
+    let text = Outbound { sender: Some(sender), ..Outbound::default() }.write(id, Method::Discover);
     match link {
         Link::Duplex(duplex) => {
-            let answer = tokio::time::timeout(PROBE, duplex.request(id, text, None, false)).await;
+            let answer = tokio::time::timeout(PROBE, duplex.request(id, outbound::joined(text), None, false)).await;
             match answer {
                 Err(_) => Probe::Legacy,
                 Ok(Ok(response)) => judge_duplex(&response),
@@ -236,9 +235,11 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
     let mut text = b"{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"initialize\",\"params\":".to_vec();
     text.extend_from_slice(params.to_string().as_bytes());
     text.push(b'}');
-    let text = Bytes::from(text);
+    let text = outbound::whole(text.into());
     let (response, session) = match link {
-        Link::Duplex(duplex) => (duplex.request(3, text, None, false).await.map_err(|f| Refused::of(&f))?, None),
+        Link::Duplex(duplex) => {
+            (duplex.request(3, outbound::joined(text), None, false).await.map_err(|f| Refused::of(&f))?, None)
+        }
         Link::Http(link) => {
             let post = Post { id: Some(3), text, headers: Extra::new(), conversation: None };
             let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
@@ -268,9 +269,9 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
 
 /// `notifications/initialized`, before anything else is sent.
 async fn confirm(link: &Link) {
-    let text = Bytes::from(write::notification(Method::Initialized.as_str(), b"{}"));
+    let text = outbound::whole(write::notification(Method::Initialized.as_str(), b"{}").into());
     match link {
-        Link::Duplex(duplex) => drop(duplex.notify(text)),
+        Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text))),
         Link::Http(link) => {
             let post = Post { id: None, text, headers: Extra::new(), conversation: None };
             if let Err(failure) = link.post(post).await {

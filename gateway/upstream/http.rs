@@ -10,10 +10,10 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
-use http_body_util::Full;
-use lockgate_egress::{Body, BodyError, Origin, SendError};
+use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
 use lockgate_protocol::jsonrpc::{self, From, Message, Response};
 use lockgate_protocol::method::Method;
+use lockgate_protocol::outbound::{self, Pieces};
 use lockgate_protocol::sse;
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
@@ -49,7 +49,7 @@ pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
 pub(crate) struct Post<'a> {
     /// The id of the request in `text`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
-    pub(crate) text: Bytes,
+    pub(crate) text: Pieces,
     /// Headers of this message alone.
     pub(crate) headers: Extra,
     pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
@@ -65,7 +65,8 @@ pub(crate) struct Posted {
 
 impl HttpLink {
     pub(crate) fn new(origin: Origin, configured: HeaderMap, limits: Limits, inbox: Arc<dyn Inbox>) -> Self {
-        let mut base = HeaderMap::new();
+        // Room for all headers of a request, which its copies keep.
+        let mut base = HeaderMap::with_capacity(16);
         base.insert(USER_AGENT, HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))));
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -84,8 +85,8 @@ impl HttpLink {
         self.base.load().contains_key(lockgate_protocol::modern::SESSION_HEADER)
     }
 
-    fn request(&self, verb: Verb, extra: Extra, text: Bytes) -> HttpRequest<Full<Bytes>> {
-        let mut request = HttpRequest::new(Full::new(text));
+    fn request(&self, verb: Verb, extra: Extra, text: impl Into<Payload>) -> HttpRequest<Payload> {
+        let mut request = HttpRequest::new(text.into());
         *request.method_mut() = verb;
         *request.uri_mut() = self.origin.uri().clone();
         let headers = request.headers_mut();
@@ -202,7 +203,8 @@ impl HttpLink {
                     let link = Arc::clone(self);
                     questions.spawn(async move {
                         let text = answer.await;
-                        let post = Post { id: None, text, headers: Extra::new(), conversation: None };
+                        let post =
+                            Post { id: None, text: outbound::whole(text), headers: Extra::new(), conversation: None };
                         if let Err(failure) = link.post(post).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }

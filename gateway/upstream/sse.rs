@@ -10,8 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::Full;
-use lockgate_egress::{Body, Origin, SendError};
+use lockgate_egress::{Body, Origin, Payload, SendError};
 use lockgate_protocol::sse::{Decoder, Event};
 use tokio::time::timeout;
 use url::{Position, Url};
@@ -67,8 +66,8 @@ pub(crate) async fn connect(
     Ok(Duplex::over(exchange))
 }
 
-fn request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(text));
+fn request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Payload> {
+    let mut request = Request::new(text.into());
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     request.headers_mut().clone_from(headers);

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use lockgate_egress::{Config, Connector, Origin, Policy};
+use lockgate_egress::{Config, Connector, Origin, Payload, Policy};
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -161,14 +161,17 @@ impl Client {
     }
 
     async fn call(&self, body: Bytes) -> Result<Bytes, Failure> {
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.origin.uri().clone();
         *request.headers_mut() = self.headers.clone();
         match self.way {
             Way::Spawned => self.spawned(request).await,
             Way::Naive => self.naive(request).await,
-            Way::Origin => Ok(self.origin.send(request).await?.into_body().collect_limited(1 << 20).await?),
+            Way::Origin => {
+                let request = request.map(|_| Payload::from(body));
+                Ok(self.origin.send(request).await?.into_body().collect_limited(1 << 20).await?)
+            }
         }
     }
 

@@ -164,3 +164,21 @@ proptest! {
         prop_assert_eq!(plain_run(&bytes), slow);
     }
 }
+
+/// The end of a run is found wherever it stands, in the words, the blocks and what is left after them.
+#[test]
+fn plain_runs_end_where_they_end() {
+    for end in [b'"', b'\\', 0, 0x1f, b'\n'] {
+        for at in 0..300 {
+            let mut text = vec![b'a'; at];
+            text.extend([0xc3, 0x7f, 0x20].iter().cycle().take(at % 7));
+            let run = text.len();
+            text.push(end);
+            text.extend([b'"'; 3]);
+            assert_eq!(plain_run(&text), run, "{end:#x} at {run}");
+        }
+    }
+    for length in 0..200 {
+        assert_eq!(plain_run(&vec![b'x'; length]), length);
+    }
+}

@@ -2,8 +2,32 @@
 
 use std::borrow::Cow;
 
-/// Length of the prefix without quote, backslash and control bytes; eight bytes at a time.
-pub(super) fn plain_run(text: &[u8]) -> usize {
+/// Whether a byte ends a run of plain text within a string.
+const fn ends(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Length of the prefix without quote, backslash and control bytes. Keys and short values end within the first words;
+/// long texts are gone through in blocks that the compiler turns into vector instructions.
+pub(crate) fn plain_run(text: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    const SHORT: usize = 32;
+    let start = text.get(..SHORT).unwrap_or(text);
+    let mut at = words(start);
+    if at < start.len() || text.len() <= SHORT {
+        return at;
+    }
+    for block in text.get(SHORT..).unwrap_or_default().as_chunks::<BLOCK>().0 {
+        if block.iter().fold(false, |any, &byte| any | ends(byte)) {
+            return at + words(block);
+        }
+        at += BLOCK;
+    }
+    at + words(text.get(at..).unwrap_or_default())
+}
+
+/// The same, eight bytes at a time.
+fn words(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let has_zero = |x: u64| x.wrapping_sub(ONES) & !x & HIGH;
@@ -20,7 +44,7 @@ pub(super) fn plain_run(text: &[u8]) -> usize {
         at += 8;
     }
     let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\').unwrap_or(rest.len())
+    at + rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())
 }
 
 /// Resolves the escapes of a scanned string. A lone surrogate becomes U+FFFD.

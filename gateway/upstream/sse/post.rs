@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
-use lockgate_egress::Origin;
+use lockgate_egress::{Origin, Payload};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -139,7 +139,7 @@ fn slow() -> Failure {
 }
 
 /// Posts one message; any 2xx is an acceptance.
-async fn deliver(origin: &Origin, message: http::Request<http_body_util::Full<Bytes>>) -> Result<(), Failure> {
+async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(), Failure> {
     let response = origin.send(message).await.map_err(|error| unsent(&error))?;
     let status = response.status();
     // Read to its end so that the connection can be used again.

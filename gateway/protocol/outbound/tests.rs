@@ -1,0 +1,36 @@
+//! Tests of `outbound`.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::jsonrpc::{self, From, Message};
+
+fn request(arguments: &Value) -> Request {
+    let text = json!({"jsonrpc": "2.0", "id": "theirs", "method": "tools/call",
+        "params": {"name": "slug__tool", "arguments": arguments, "more": [1, 2], "_meta": {"example.com/k": 1}}});
+    match jsonrpc::parse(text.to_string().into(), 64, From::Client) {
+        Ok(Message::Request(request)) => request,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// At the edge where a member is no longer copied, the text stays the same message, and the client's bytes are shared.
+#[test]
+fn a_large_member_is_passed_on_without_a_copy() {
+    for length in [0, 1, COPIED - 12, COPIED - 11, COPIED - 10, 5 * COPIED] {
+        let arguments = json!({"text": "x".repeat(length)});
+        let request = request(&arguments);
+        let name = [("name", Some(b"\"tool\"".to_vec()))];
+        let outbound = Outbound { request: Some(&request), replaced: &name, progress: true, ..Outbound::default() };
+        let pieces = outbound.write(7, Method::ToolsCall);
+        let shared = !pieces[1].is_empty();
+        assert_eq!(shared, arguments.to_string().len() >= COPIED, "{length}");
+        if shared {
+            assert_eq!(pieces[1].as_ptr(), request.param("arguments").unwrap().as_ptr());
+        }
+        let read: Value = serde_json::from_slice(&joined(pieces)).unwrap();
+        let params = json!({"name": "tool", "arguments": arguments, "more": [1, 2],
+            "_meta": {"progressToken": 7, "example.com/k": 1}});
+        assert_eq!(read, json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}), "{length}");
+    }
+}
