@@ -1,7 +1,10 @@
 //! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is not copied when it is
 //! large, and never parsed into a tree.
 
+pub(crate) mod scrub;
+
 use bytes::Bytes;
+use lockgate_policy::response::Response;
 use lockgate_protocol::list;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -27,6 +30,10 @@ const MAX_VALUES: usize = 100;
 /// Writes the response.
 pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Result<Text, Problem> {
     let text = &answer.text;
+    let rule = permitted.response().map(|rule| &**rule);
+    if let Some(most) = rule.and_then(|rule| rule.too_large(text.len())) {
+        return Err(too_large(asked, text.len(), most));
+    }
     let slug = asked.view.namespaced.then(|| permitted.server().slug());
     let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
     write::result_head(&mut head, asked.request.id());
@@ -34,19 +41,21 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
     if asked.era() == Era::Modern {
         modern_head(&mut object, asked, answer);
     }
-    meta(&mut object, asked, answer);
+    meta(&mut object, asked, answer, rule);
     let mut kept: Vec<&Member> = Vec::new();
     let mut changed = Vec::new();
     for member in answer.members() {
         let name = member.name(text);
-        match rewrite(asked, permitted, answer, &name, member.value.of(text), slug)? {
-            Change::Drop => {}
-            Change::Keep => kept.push(member),
-            Change::To(value) => changed.push((name.into_owned(), value)),
+        let clean = rule.and_then(|rule| scrub::member(rule, &name, member.value.of(text)));
+        let value = clean.as_deref().unwrap_or(member.value.of(text));
+        match (rewrite(asked, permitted, answer, &name, value, slug)?, clean) {
+            (Change::Drop, _) => {}
+            (Change::Keep, None) => kept.push(member),
+            (Change::To(value), _) | (Change::Keep, Some(value)) => changed.push((member.key.of(text), value)),
         }
     }
-    for (name, value) in &changed {
-        object.raw(name, value);
+    for (key, value) in &changed {
+        object.copy(key, value);
     }
     // A long run of members that stay as they are is passed on without a copy.
     if text.len() > COPIED
@@ -90,8 +99,10 @@ fn modern_head(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
 }
 
 /// The server's end-to-end `_meta`, and in the modern era our own identity.
-fn meta(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
+fn meta(object: &mut Object<'_>, asked: &Asked, answer: &Answer, rule: Option<&Response>) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
+    let clean = rule.and_then(|rule| scrub::texts(rule, "_meta", raw));
+    let raw = clean.as_deref().unwrap_or(raw);
     let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
     let modern = asked.era() == Era::Modern;
     if !modern && !meta::has_end_to_end(raw, &members) {
@@ -144,6 +155,15 @@ fn rewrite(
         "completion" => completion(value),
         _ => Change::Keep,
     })
+}
+
+/// A result that policy has no room for: a tool's answer that the model can act on, an error for everything else.
+fn too_large(asked: &Asked, bytes: usize, most: u64) -> Problem {
+    let words = format!("the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part of it");
+    match asked.request.method {
+        Method::ToolsCall => Problem::tool_error(words, asked.era()),
+        _ => Problem::new(lockgate_protocol::code::INTERNAL, words),
+    }
 }
 
 fn is_task(method: Method) -> bool {

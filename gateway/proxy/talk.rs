@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use lockgate_policy::response::Response;
 use lockgate_protocol::capabilities::{self, TASKS, UI};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
@@ -16,6 +17,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
+use crate::response::scrub;
 use crate::session::{Log, Session};
 
 /// Messages that wait for a modern client which reads slowly; further progress and logs are dropped.
@@ -40,6 +42,8 @@ pub(crate) struct Talk {
     label: Option<String>,
     slug: String,
     progress: Mutex<Progress>,
+    /// What may come back.
+    response: Option<Arc<Response>>,
 }
 
 #[derive(Default)]
@@ -70,10 +74,17 @@ impl Talk {
             label: labelled.then(|| slug.to_owned()),
             slug: slug.to_owned(),
             progress: Mutex::default(),
+            response: None,
         }
     }
 
+    /// The same with what policy says of what may come back.
+    pub(crate) fn with(self, response: Option<Arc<Response>>) -> Self {
+        Self { response, ..self }
+    }
+
     fn send(&self, text: Vec<u8>) {
+        let text = self.clean(&text).unwrap_or(text);
         match &self.outlet {
             Outlet::Channel(channel) => {
                 if channel.try_send(text.into()).is_err() {
@@ -86,6 +97,10 @@ impl Talk {
                 }
             }
         }
+    }
+
+    fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
+        self.response.as_ref().and_then(|rule| scrub::texts(rule, "", text))
     }
 
     /// The stream of a legacy call, made now if there is none yet.
@@ -167,6 +182,7 @@ impl Conversation for Talk {
         Box::pin(async move {
             let Outlet::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
             let log = self.begin().ok_or(Unasked::Undeclared)?;
+            let params = self.clean(&params).map_or(params, Bytes::from);
             session.question(log, method, &labelled(self.label.as_deref(), method, &params)).await
         })
     }

@@ -1,19 +1,27 @@
-//! How calls went: metrics, spans and audit records, written once when a call ends, however it ends.
+//! How requests were decided and how they went: metrics, spans and audit records, written once when a call ends, however
+//! it ends.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockgate_protocol::meta;
-use lockgate_telemetry::audit::Record;
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 
 use crate::authorize::Permitted;
+use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::stage::Asked;
 
 /// One record of a request that policy refused.
-pub(super) fn audit_denial(asked: &Asked, problem: &Problem) {
+pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) {
+    if let Some(trail) = &gateway.audit {
+        let decision = Decision::Deny(problem.rule.clone(), problem.message.clone());
+        // The request is refused in any case.
+        drop(trail.decide(about(asked, None, None), arguments(asked), decision));
+    }
     if Record::wanted(false) {
         let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
         let name = asked.request.param_str("name").or_else(|| asked.request.param_str("uri"));
@@ -22,13 +30,55 @@ pub(super) fn audit_denial(asked: &Asked, problem: &Problem) {
             method: asked.request.method.as_str(),
             name: name.as_deref(),
             allowed: false,
-            rule: &problem.message,
+            rule: problem.rule.as_deref().unwrap_or(&problem.message),
             outcome: Outcome::Denied,
-            duration: std::time::Duration::ZERO,
+            duration: Duration::ZERO,
             trace: None,
         }
         .log();
     }
+}
+
+/// One record of a request that may go on; without one it may not, if the operator says so.
+pub(crate) fn audit_leave(
+    gateway: &Gateway,
+    asked: &Asked,
+    permitted: &Permitted,
+    trace: Option<u128>,
+) -> Result<Option<Ticket>, Problem> {
+    let Some(trail) = &gateway.audit else { return Ok(None) };
+    let about = about(asked, Some(permitted.server().slug()), trace);
+    let ticket = trail.decide(about, arguments(asked), Decision::Allow(permitted.rule().cloned()));
+    ticket.map(Some).map_err(|unwritable| Problem::unrecorded(&unwritable))
+}
+
+/// Who asked for what.
+fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Asked {
+    let request = &asked.request;
+    let named = match request.method {
+        Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
+        method => method.target().and_then(|key| request.param_str(key)),
+    };
+    let endpoint = match &asked.endpoint {
+        Endpoint::All => String::new(),
+        Endpoint::Server(slug) => format!("/servers/{slug}/mcp"),
+    };
+    let principal = &asked.principal;
+    audit::Asked {
+        issuer: Arc::clone(&principal.issuer),
+        subject: Arc::clone(&principal.subject),
+        organisation: principal.organisation.clone(),
+        agent: principal.agent.clone(),
+        method: request.method.as_str(),
+        endpoint,
+        server: server.map(str::to_owned),
+        name: named.map(|name| name.chars().take(audit::MAX_TEXT).collect()),
+        trace,
+    }
+}
+
+fn arguments(asked: &Asked) -> Option<&[u8]> {
+    asked.request.param("arguments")
 }
 
 /// One call on its way. Dropped before its end, it counts as cancelled.
@@ -39,28 +89,35 @@ pub(super) struct Counted<'a> {
     tracer: Option<&'a Tracer>,
     parent: Option<TraceContext>,
     context: Option<TraceContext>,
+    ticket: Option<Ticket>,
+    rule: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) outcome: Outcome,
 }
 
 impl<'a> Counted<'a> {
-    pub(super) fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Self {
+    /// # Errors
+    /// The call cannot be recorded, and is not to be made then.
+    pub(super) fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Result<Self, Problem> {
         let request = &asked.request;
         let parent = request
             .meta_str(meta::TRACEPARENT)
             .and_then(|parent| TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref()));
         let tracer = gateway.tracer.as_ref();
         let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
-        Self {
+        let trace = context.as_ref().map(TraceContext::trace_id);
+        Ok(Self {
             asked,
             tool: permitted.metrics(),
             slug: if tracer.is_some() { permitted.server().slug().to_owned() } else { String::new() },
             tracer,
             parent,
             context,
+            ticket: audit_leave(gateway, asked, permitted, trace)?,
+            rule: permitted.rule().cloned(),
             began: Instant::now(),
             outcome: Outcome::Cancelled,
-        }
+        })
     }
 
     /// `traceparent` and `tracestate` for the server.
@@ -75,6 +132,9 @@ impl Drop for Counted<'_> {
         let duration = self.began.elapsed();
         if let Some(tool) = &self.tool {
             tool.record(self.outcome, duration);
+        }
+        if let Some(ticket) = self.ticket.take() {
+            ticket.finish(self.outcome, duration);
         }
         if let (Some(tracer), Some(context)) = (self.tracer, &self.context) {
             let name = self.asked.request.param_str("name");
@@ -96,7 +156,7 @@ impl Drop for Counted<'_> {
                 method: self.asked.request.method.as_str(),
                 name: self.asked.request.param_str("name").as_deref(),
                 allowed: true,
-                rule: "allow lists",
+                rule: self.rule.as_deref().unwrap_or_default(),
                 outcome: self.outcome,
                 duration,
                 trace: self.context.as_ref(),

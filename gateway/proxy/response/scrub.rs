@@ -1,0 +1,150 @@
+//! What policy takes out of results, messages and errors: secrets in every text, however it is escaped, and links to where
+//! they must not lead. Without a rule nothing here runs; what is not touched stays byte for byte.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_policy::response::Response;
+use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
+use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::write::Object;
+
+use crate::rescue::Problem;
+
+/// Members that steer the protocol. They hold no text of a server's users, and a pattern must not break them.
+const STEERING: [&str; 13] = [
+    "type", "role", "mimeType", "method", "jsonrpc", "id", "resultType", "requestState", "taskId", "progressToken",
+    "cacheScope", "nextCursor", "status",
+];
+/// Members of blocks that may hold text in base64.
+const ENCODED: [&str; 2] = ["blob", "data"];
+/// Where blocks of content are: in results of tasks, in messages of prompts, and in results themselves.
+const NESTING: [&str; 3] = ["content", "messages", "result"];
+const MAX_NESTING: usize = 4;
+/// In the place of a link that stood alone.
+const NO_LINK: &[u8] = br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
+
+/// A member of a result as policy wants it; `None` when it may stay.
+pub(crate) fn member(rule: &Response, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+    if STEERING.contains(&name) {
+        return None;
+    }
+    let pruned = links(rule, value);
+    texts(rule, name, pruned.as_deref().unwrap_or(value)).or(pruned)
+}
+
+/// A JSON text with what its strings must not say taken out; `of` is the member that it belongs to.
+pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
+    if !rule.redacts() {
+        return None;
+    }
+    let mut change = |place: Place<'_>, text: &str| match place {
+        Place::Key => rule.redact_key(text),
+        Place::Value(key) => {
+            let key = if key.is_empty() { of } else { key };
+            let encoded = || ENCODED.contains(&key).then(|| decoded(rule, text)).flatten();
+            if STEERING.contains(&key) { None } else { rule.redact(text).or_else(encoded) }
+        }
+    };
+    strings::rewrite(text, &mut change)
+}
+
+/// Text in base64, such as a file that a server gives as a blob.
+fn decoded(rule: &Response, text: &str) -> Option<String> {
+    let plain = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
+    Some(STANDARD.encode(rule.redact(&plain)?))
+}
+
+/// An error of a server.
+pub(crate) fn problem(rule: &Response, problem: &mut Problem) {
+    if let Some(clean) = rule.redact(&problem.message) {
+        problem.message = clean.into();
+    }
+    let data = problem.data.as_ref().and_then(|data| texts(rule, "", data.to_string().as_bytes()));
+    if let Some(clean) = data {
+        problem.data = serde_json::from_slice(&clean).ok();
+    }
+}
+
+fn links(rule: &Response, value: &[u8]) -> Option<Vec<u8>> {
+    let has = |needle: &[u8]| memchr::memmem::find(value, needle).is_some();
+    if !rule.judges_links() || !(has(b"resource_link") || has(b"\\u")) {
+        return None;
+    }
+    let mut pruning = Pruning { rule, changed: false };
+    let mut out = Vec::with_capacity(value.len());
+    pruning.value(&mut out, value, 0).ok()?;
+    pruning.changed.then_some(out)
+}
+
+struct Pruning<'a> {
+    rule: &'a Response,
+    changed: bool,
+}
+
+impl Pruning<'_> {
+    fn value(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        match raw.first() {
+            Some(b'[') if depth <= MAX_NESTING => self.array(out, raw, depth),
+            Some(b'{') if depth <= MAX_NESTING => self.object(out, raw, depth),
+            _ => {
+                out.extend_from_slice(raw);
+                Ok(())
+            }
+        }
+    }
+
+    fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        let mut items = Vec::new();
+        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
+            items.push(s.value()?);
+            Ok(())
+        })?;
+        out.push(b'[');
+        let before = out.len();
+        for item in items {
+            let item = item.of(raw);
+            if self.is_forbidden(item)? {
+                self.changed = true;
+                continue;
+            }
+            if out.len() > before {
+                out.push(b',');
+            }
+            self.value(out, item, depth + 1)?;
+        }
+        out.push(b']');
+        Ok(())
+    }
+
+    fn object(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
+        if self.is_forbidden(raw)? {
+            self.changed = true;
+            out.extend_from_slice(NO_LINK);
+            return Ok(());
+        }
+        let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
+        let mut object = Object::open(out);
+        for member in &members {
+            let value = member.value.of(raw);
+            match &*member.name(raw) {
+                name if NESTING.contains(&name) => self.value(object.key(name), value, depth + 1)?,
+                _ => object.copy(member.key.of(raw), value),
+            }
+        }
+        object.close();
+        Ok(())
+    }
+
+    /// Whether this is a link to where none may lead.
+    fn is_forbidden(&self, raw: &[u8]) -> Result<bool, Flaw> {
+        if raw.first() != Some(&b'{') {
+            return Ok(false);
+        }
+        let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
+        let text = |name: &str| scan::find(&members, raw, name).and_then(|value| scan::as_str(value.of(raw)));
+        Ok(text("type").as_deref() == Some("resource_link") && !self.rule.allows_link(&text("uri").unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! The audit trail of this process: which output it may use, what is taken out of arguments, and its end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockgate_policy::response::{Response, Spec};
+use lockgate_protocol::strings::{self, Place};
+use lockgate_telemetry::audit::{Output, Redact, Trail};
+use lockgate_telemetry::{Config, Metrics};
+
+/// Members whose values are never written, however they look.
+const NAMES: [&str; 12] = [
+    "password",
+    "passwd",
+    "pwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "authorization",
+    "credential",
+    "private_key",
+    "cookie",
+    "passphrase",
+];
+
+/// Opens the trail, if there is one.
+pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trail>> {
+    let Some(audit) = &config.audit else { return Ok(None) };
+    Ok(Some(Trail::start(audit, Arc::clone(metrics.audit()), redact()?)?))
+}
+
+/// What looks like a secret, and whatever the value of a member is that is called one.
+fn redact() -> anyhow::Result<Redact> {
+    let rule = Response::compile(&Spec { secrets: true, ..Spec::default() }).map_err(anyhow::Error::msg)?;
+    Ok(Box::new(move |text| {
+        let mut change = |place: Place<'_>, text: &str| match place {
+            Place::Key => rule.redact_key(text),
+            Place::Value(name) if is_secret(name) => Some("[redacted]".to_owned()),
+            Place::Value(_) => rule.redact(text),
+        };
+        strings::rewrite(text, &mut change).unwrap_or_else(|| text.to_vec())
+    }))
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    NAMES.iter().any(|secret| name.contains(secret))
+}
+
+/// For a process whose stdout belongs to somebody else.
+pub(crate) fn leave_stdout(config: &mut Config) {
+    if let Some(audit) = config.audit.as_mut().filter(|audit| audit.output == Output::Stdout) {
+        audit.output = Output::Stderr;
+    }
+}
+
+/// For a process that runs beside the gateway to which the file belongs.
+pub(crate) fn step_aside(config: &mut Config) {
+    leave_stdout(config);
+    if let Some(Output::File(path)) = config.audit.as_mut().map(|audit| &mut audit.output) {
+        let mut name = std::mem::take(path).into_os_string();
+        name.push(".call");
+        *path = PathBuf::from(name);
+    }
+}
