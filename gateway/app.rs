@@ -10,18 +10,20 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use axum::Router;
 use lockgate_admin::{Health, LifeCycle, State};
+use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{Receive, Server, Stdio};
-use lockgate_proxy::face::{Inbound, Reply};
+use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
+use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_tools::{About, Builtin};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::{reload, shutdown};
+use crate::{reload, shutdown, trail};
 
 /// How long running requests may take once the gateway is told to stop.
 const GRACE: Duration = Duration::from_secs(30);
@@ -39,6 +41,9 @@ pub(crate) struct App {
     around: Surroundings,
     clients: Mutex<Clients>,
     builtin: Builtin,
+    audit: Option<Trail>,
+    outside: Outside,
+    authenticator: Mutex<Arc<Authenticator>>,
 }
 
 impl App {
@@ -46,9 +51,14 @@ impl App {
     pub(crate) fn start(config: &Config) -> anyhow::Result<Arc<Self>> {
         let metrics = Arc::new(Metrics::new(&config.telemetry));
         let tracer = Tracer::start(&config.telemetry, &metrics)?;
-        let gateway = Gateway::start(rules(config), Arc::clone(&metrics), tracer)?;
+        let audit = trail::start(&config.telemetry, &metrics)?;
+        let connector = Arc::new(Connector::new(&config.egress).context("egress")?);
+        let outside = Outside { connector: Arc::clone(&connector), config: config.egress.clone() };
+        let authenticator = Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
+        let rules = rules(config, Arc::clone(&authenticator));
+        let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone())?;
         let around = Surroundings {
-            connector: Arc::new(Connector::new(&config.egress).context("egress")?),
+            connector,
             egress: config.egress.clone(),
             events: gateway.events(),
             info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
@@ -70,6 +80,9 @@ impl App {
             metrics,
             around,
             clients: Mutex::default(),
+            audit,
+            outside,
+            authenticator: Mutex::new(authenticator),
         });
         let builtin = app.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = app.clients(config)?;
@@ -81,9 +94,13 @@ impl App {
     /// Takes over another configuration, all of it or nothing. Only servers whose own configuration differs are touched.
     pub(crate) fn apply(&self, config: &Config) -> anyhow::Result<()> {
         // What can fail comes before what changes something.
-        let rules = self.gateway.prepare(rules(config))?;
+        let old = Arc::clone(&self.authenticator.lock());
+        let authenticator = Authenticator::start(&config.authn, &self.outside, Some(&old)).context("auth.scopes")?;
+        let authenticator = Arc::new(authenticator);
+        let rules = self.gateway.prepare(rules(config, Arc::clone(&authenticator)))?;
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
+        *self.authenticator.lock() = authenticator;
         self.gateway.adopt(rules);
         self.builtin.adopt(builtin);
         self.replace(clients);
@@ -117,7 +134,7 @@ impl App {
         self.gateway.set_servers(clients.chain(self.builtin.servers()));
     }
 
-    /// Ends every server: sessions, streams, processes.
+    /// Ends every server (sessions, streams, processes), then the trail.
     pub(crate) async fn close(&self) {
         let clients = std::mem::take(&mut *self.clients.lock());
         let closing: Vec<_> =
@@ -125,14 +142,29 @@ impl App {
         for task in closing {
             let _ = task.await;
         }
+        if let Some(audit) = self.audit.clone() {
+            let _ = tokio::task::spawn_blocking(move || audit.close()).await;
+        }
     }
 }
 
-fn rules(config: &Config) -> Rules {
-    Rules { config: config.proxy.clone(), authn: config.authn.clone(), policy: config.policy.clone() }
+fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
+    Rules { config: config.proxy.clone(), authn, policy: config.policy.clone() }
 }
 
 impl Receive for App {
+    fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> impl Future<Output = Result<Principal, Reply>> + Send {
+        self.gateway.identify(endpoint, credentials)
+    }
+
+    fn metadata(&self, path: &str) -> Option<String> {
+        self.gateway.metadata(path)
+    }
+
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
         self.gateway.receive(inbound)
     }
@@ -176,7 +208,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
         let other =
-            if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app, &loaded.config)) };
+            if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app)) };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
         tokio::spawn(async move {
@@ -228,7 +260,9 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     warn(&loaded);
     let runtime = runtime()?;
     runtime.block_on(async {
-        let app = App::start(&loaded.config)?;
+        let mut config = loaded.config.clone();
+        trail::leave_stdout(&mut config.telemetry);
+        let app = App::start(&config)?;
         let limits = &loaded.config.listener.limits;
         let bounds = Stdio {
             line_bytes: limits.body_bytes,
@@ -277,7 +311,11 @@ fn warn(loaded: &Loaded) {
 fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
     use std::io::Write;
     let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
-    let key = if config.authn.key.is_some() { " (with `Authorization: Bearer <auth.key>`)" } else { "" };
+    let key = match (&config.authn.key, config.authn.has_credentials()) {
+        (Some(_), _) => " (with `Authorization: Bearer <auth.key>`)",
+        (None, true) => " (with credentials, see `auth`)",
+        (None, false) => "",
+    };
     let health = admin.unwrap_or(address);
     let mut text = format!(
         "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          http://{health}/readyz\n",

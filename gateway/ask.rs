@@ -16,6 +16,7 @@ use lockgate_proxy::face::{Endpoint, Inbound, Reply, Verb};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
+use crate::trail;
 
 /// What a tool answered.
 pub(crate) struct Answer {
@@ -33,6 +34,7 @@ pub(crate) fn with_gateway(
     if loaded.config.telemetry.level == "info" {
         loaded.config.telemetry.level = "off".into();
     }
+    trail::step_aside(&mut loaded.config.telemetry);
     lockgate_telemetry::init(&loaded.config.telemetry)?;
     let slowest = loaded.config.servers.iter().map(|s| s.start_timeout).max().unwrap_or_default();
     let deadline = &mut loaded.config.proxy.limits.discovery_deadline;
@@ -101,9 +103,13 @@ async fn ask(gateway: &Arc<Gateway>, method: Method, mut params: Map<String, Val
     }
     params.insert("_meta".into(), json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}));
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
+    let (endpoint, peer) = (Endpoint::All, Peer::Stdio);
+    let credentials = Credentials { peer, bearer: None, certificate: None };
+    let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
     let inbound = Inbound {
-        endpoint: Endpoint::All,
-        credentials: Credentials { peer: Peer::Stdio, bearer: None },
+        endpoint,
+        peer,
+        principal,
         verb: Verb::Post(message.to_string().into()),
         headers,
     };

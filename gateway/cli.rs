@@ -1,13 +1,13 @@
 //! The command line: what may be asked of the program, and how it answers. Nothing here knows MCP.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use lockgate_config::{Flags, Loaded, Sources, Transport};
 
-use crate::{app, ask, show};
+use crate::{app, ask, keys, policies, show, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -78,8 +78,24 @@ enum Command {
         #[arg(default_value = "{}")]
         arguments: String,
     },
+    /// Verify the audit trail
+    #[command(subcommand)]
+    Audit(verify::Command),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Check, test and explain policies
+    #[command(subcommand)]
+    Policy(policies::Command),
     /// Print the JSON Schema of the configuration, for editors
-    Schema,
+    Schema {
+        /// That of policy files instead
+        #[arg(long)]
+        policy: bool,
+        /// That of files of cases instead
+        #[arg(long, conflicts_with = "policy")]
+        cases: bool,
+    },
 }
 
 /// Runs the command line of this process.
@@ -87,8 +103,30 @@ enum Command {
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let sources = sources(&cli.common);
-    if let Some(Command::Schema) = cli.command {
-        return print(&serde_json::to_string_pretty(&lockgate_config::schema()).unwrap_or_default());
+    if let Some(Command::Schema { policy, cases }) = cli.command {
+        let schema = match (policy, cases) {
+            (true, _) => lockgate_policy::file::schema(),
+            (_, true) => lockgate_policy::cases::schema(),
+            _ => lockgate_config::schema(),
+        };
+        return print(&serde_json::to_string_pretty(&schema).unwrap_or_default());
+    }
+    if let Some(Command::Audit(command)) = &cli.command {
+        let (text, code) = verify::run(command, &sources.cwd, cli.common.json);
+        print(&text);
+        return code;
+    }
+    if let Some(Command::Policy(command)) = &cli.command {
+        let configured = || match lockgate_config::load(&sources) {
+            Ok(loaded) => Ok(loaded.config.policy),
+            Err(report) => Err(anyhow::anyhow!("the configuration has mistakes:\n{report}")),
+        };
+        return finish(command.run(&sources.cwd, cli.common.json, configured));
+    }
+    if let Some(Command::Keys(command)) = &cli.command
+        && let Some(file) = command.file()
+    {
+        return finish(keys_command(command, &sources.cwd.join(file), cli.common.json));
     }
     let loaded = match lockgate_config::load(&sources) {
         Ok(loaded) => loaded,
@@ -126,8 +164,16 @@ pub fn run() -> ExitCode {
                 Ok((show::answer(&answer, json), code))
             })
         })),
-        Command::Schema => ExitCode::SUCCESS,
+        Command::Keys(command) => finish(match &loaded.config.authn.keys_file {
+            Some(file) => keys_command(&command, &sources.cwd.join(file), json),
+            None => Err(anyhow::anyhow!("name a file with --file, or in the configuration as `auth.keys_file`")),
+        }),
+        Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
     }
+}
+
+fn keys_command(command: &keys::Command, file: &Path, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    keys::run(command, file, json).map(|text| (text, ExitCode::SUCCESS))
 }
 
 fn default_command(loaded: &Loaded) -> Command {

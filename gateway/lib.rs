@@ -5,6 +5,10 @@
 mod app;
 mod ask;
 pub mod cli;
+mod keys;
+mod policies;
 mod reload;
 mod show;
 mod shutdown;
+mod trail;
+mod verify;

@@ -7,9 +7,10 @@ use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use lockgate_authn::{Authenticator, Credentials, Peer};
-use lockgate_config::Config;
+use lockgate_authn::{Credentials, Peer};
 use lockgate_listener::Remote;
+use lockgate_proxy::Gateway;
+use lockgate_proxy::face::Endpoint;
 use tokio::signal::unix::{SignalKind, signal as listen};
 
 use crate::app::App;
@@ -30,23 +31,28 @@ pub(crate) async fn signal() {
 }
 
 /// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
-pub(crate) fn guarded_metrics(app: &Arc<App>, config: &Config) -> Router {
-    let authenticator = Arc::new(Authenticator::new(&config.authn));
+pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
+    let gateway = Arc::clone(&app.gateway);
     let guard = move |request: Request, next: Next| {
-        let authenticator = Arc::clone(&authenticator);
-        async move { guarded(&authenticator, request, next).await }
+        let gateway = Arc::clone(&gateway);
+        async move { guarded(&gateway, request, next).await }
     };
     lockgate_admin::metrics_router(Arc::clone(app)).layer(middleware::from_fn(guard))
 }
 
-async fn guarded(authenticator: &Authenticator, request: Request, next: Next) -> Response {
+async fn guarded(gateway: &Gateway, request: Request, next: Next) -> Response {
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     let bearer = bearer.and_then(|v| v.strip_prefix("Bearer ")).map(str::to_owned);
-    let peer = request.extensions().get::<Remote>().map(|remote| Peer::Address(remote.0.ip()));
-    let known = peer.is_some_and(|peer| authenticator.authenticate(&Credentials { peer, bearer }).is_ok());
+    let known = match request.extensions().get::<Remote>().cloned() {
+        None => false,
+        Some(Remote { address, certificate }) => {
+            let credentials = Credentials { peer: Peer::Address(address.ip()), bearer, certificate };
+            gateway.identify(&Endpoint::All, &credentials).await.is_ok()
+        }
+    };
     if known {
         next.run(request).await
     } else {
-        (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "a bearer key is required\n").into_response()
+        (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], "credentials are required\n").into_response()
     }
 }

@@ -1,13 +1,107 @@
 //! Client certificates, after TLS has verified them against the operator's authorities: what they call their holder.
 //! It verifies nothing itself.
 
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::X509Name;
+
+use crate::principal::Identity;
+
+/// What stands before the authority's name in the issuer of a certificate's holder.
+pub const CERTIFICATE: &str = "certificate:";
+/// Alternative names that are looked at.
+const MAX_NAMES: usize = 64;
+/// Longest name.
+const MAX_TEXT: usize = 512;
+
 /// A verified client certificate. It holds no key.
-#[derive(Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Its holder, with the kind of the name in front: `uri:`, `dns:`, `email:` or `cn:`.
-    pub subject: Box<str>,
-    /// Every alternative name, with its kind in front.
+    /// Every alternative name with its kind in front (`uri:`, `dns:`, `email:`), then the common name (`cn:`).
     pub names: Box<[Box<str>]>,
     /// SHA-256 of the certificate, in lower-case hexadecimal digits.
     pub fingerprint: Box<str>,
+    pub(crate) identity: Arc<Identity>,
 }
+
+/// A certificate that names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Nameless {
+    #[error("the client certificate cannot be read")]
+    Unreadable,
+    #[error("the client certificate has no usable name")]
+    NoName,
+}
+
+impl Certificate {
+    /// Reads a certificate that TLS has verified (DER). Its holder is called by the first URI, else the first DNS name, else
+    /// the first e-mail address among its alternative names, else by its common name; the kind of name is part of it.
+    ///
+    /// # Errors
+    /// [`Nameless`].
+    pub fn read(der: &[u8]) -> Result<Self, Nameless> {
+        let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| Nameless::Unreadable)?;
+        if !rest.is_empty() {
+            return Err(Nameless::Unreadable);
+        }
+        let names = names(&certificate)?;
+        let first = |kind: &str| names.iter().find(|name| name.starts_with(kind));
+        let subject = first("uri:").or_else(|| first("dns:")).or_else(|| first("email:")).or_else(|| first("cn:"));
+        let subject = subject.ok_or(Nameless::NoName)?;
+        let issuer = usable(&certificate.issuer().to_string()).ok_or(Nameless::NoName)?.to_owned();
+        let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
+        identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
+        let fingerprint: String = Sha256::digest(der).iter().map(|b| format!("{b:02x}")).collect();
+        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), identity: identity.into() })
+    }
+}
+
+fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, Nameless> {
+    let alternative = certificate.subject_alternative_name().map_err(|_| Nameless::Unreadable)?;
+    let alternative = alternative.iter().flat_map(|extension| &extension.value.general_names).take(MAX_NAMES);
+    let named = alternative.filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(format!("uri:{}", usable(uri)?)),
+        GeneralName::DNSName(name) => Some(format!("dns:{}", usable(name)?.to_ascii_lowercase())),
+        GeneralName::RFC822Name(address) => Some(format!("email:{}", usable(address)?)),
+        _ => None,
+    });
+    let mut all: Vec<Box<str>> = named.map(Into::into).collect();
+    if let Some(name) = single(certificate.subject(), X509Name::iter_common_name) {
+        all.push(format!("cn:{name}").into());
+    }
+    Ok(all)
+}
+
+/// An attribute that stands once. Of several, none can be trusted to be the one that was meant.
+fn single<'a, 'n, I>(name: &'a X509Name<'n>, attribute: impl FnOnce(&'a X509Name<'n>) -> I) -> Option<&'a str>
+where
+    I: Iterator<Item = &'a x509_parser::x509::AttributeTypeAndValue<'n>>,
+    'n: 'a,
+{
+    let mut all = attribute(name);
+    let first = all.next()?;
+    if all.next().is_some() {
+        return None;
+    }
+    first.as_str().ok().and_then(usable)
+}
+
+fn usable(text: &str) -> Option<&str> {
+    ((1..=MAX_TEXT).contains(&text.len()) && !text.chars().any(char::is_control)).then_some(text)
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate")
+            .field("names", &self.names)
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,34 @@
-//! Credentials to principal: who is calling. It opens nothing and knows no tools.
+//! Credentials to principal: who is calling. Keys, tokens of configured issuers, client certificates, or this machine's
+//! user. It knows no tools and decides on nothing; it opens nothing but, through egress, the key sets of issuers.
 
 mod certificate;
+mod claims;
 mod config;
+mod fetch;
+mod jwks;
+pub mod key;
 mod principal;
+mod resource;
+mod scope;
+mod token;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
-pub use certificate::Certificate;
-pub use config::Config;
+pub use certificate::{CERTIFICATE, Certificate, Nameless};
+pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
+pub use fetch::Outside;
+pub use jsonwebtoken::Algorithm;
 pub use principal::{ANONYMOUS, Identity, KEY, LOCAL, Principal};
+pub use resource::{Resource, WELL_KNOWN};
+pub use scope::is_scope;
+
+use resource::error_of;
+use scope::Needs;
+use token::Tokens;
 
 /// What a caller brought along. Made by the listener, from the connection and the `Authorization` header alone.
 #[derive(Clone)]
@@ -20,6 +37,8 @@ pub struct Credentials {
     pub peer: Peer,
     /// The token of `Authorization: Bearer …`, if there was one.
     pub bearer: Option<String>,
+    /// The certificate that the caller's end of the connection has proved to hold.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// Where a caller is.
@@ -31,51 +50,143 @@ pub enum Peer {
     Address(IpAddr),
 }
 
-/// Why a caller is nobody.
+/// Why a caller is nobody, or not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    #[error("a bearer key is required: send `Authorization: Bearer <key>`")]
+    #[error("credentials are required: send `Authorization: Bearer …`")]
     Missing,
-    #[error("the bearer key is not valid")]
+    #[error("the bearer credential is not valid")]
     Invalid,
+    #[error("the bearer credential has expired")]
+    Expired,
+    #[error("the key was revoked")]
+    Revoked,
+    #[error("the token is not meant for this endpoint")]
+    Audience,
+    #[error("the credential lacks a scope that every request needs")]
+    Scope,
+    #[error("the token cannot be verified at the moment: its issuer's keys are not available")]
+    Unavailable,
 }
 
 /// Turns credentials into principals.
 pub struct Authenticator {
-    /// BLAKE3 of the key, so that comparing takes the same time for every guess.
-    key: Option<[u8; 32]>,
-    local: Principal,
+    /// BLAKE3 of the single key, so that comparing takes the same time for every guess.
+    single: Option<[u8; 32]>,
     holder: Principal,
+    ring: key::Ring,
+    tokens: Option<Tokens>,
+    takes_bearers: bool,
+    certificates: bool,
+    /// Whether connections from here, and from elsewhere, are let in without credentials.
+    open: [bool; 2],
+    local: Principal,
+    anonymous: Principal,
+    needs: Needs,
 }
 
 impl Authenticator {
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
+    /// Starts to fetch the keys of issuers. Those of `old` whose configuration is the same are kept. Needs a runtime.
+    ///
+    /// # Errors
+    /// A glob of a tool's scopes does not compile.
+    pub fn start(config: &Config, outside: &Outside, old: Option<&Self>) -> Result<Self, globset::Error> {
+        let _ = jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER.install_default();
+        let needs = Needs::compile(&config.scopes)?;
         let principal = |issuer: &str, subject: &str| Principal::new(Identity::new(issuer, subject));
-        Self {
-            key: config.key.as_ref().map(|key| *blake3::hash(key.as_bytes()).as_bytes()),
-            local: principal(LOCAL, "user"),
+        let keys = config.keys.as_deref().unwrap_or_default();
+        let open = match config.anonymous {
+            Anonymous::Default => [!config.has_credentials(), false],
+            Anonymous::Never => [false, false],
+            Anonymous::Loopback => [true, false],
+            Anonymous::Everywhere => [true, true],
+        };
+        Ok(Self {
+            single: config.key.as_ref().map(|key| *blake3::hash(key.as_bytes()).as_bytes()),
             holder: principal(KEY, "default"),
-        }
+            ring: key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str))),
+            tokens: Tokens::start(config, outside, old.and_then(|old| old.tokens.as_ref())),
+            takes_bearers: config.takes_bearers(),
+            certificates: config.certificates,
+            open,
+            local: principal(LOCAL, "user"),
+            anonymous: principal(ANONYMOUS, "anyone"),
+            needs,
+        })
     }
 
-    /// Who the caller is.
+    /// Who the caller is, at one endpoint. Waits only for the keys of an issuer, and only for a token that it has not
+    /// verified lately.
     ///
-    /// With a key configured, everybody over TCP needs it. Without one, only this machine's user may call.
+    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a certificate or an address.
     ///
     /// # Errors
     /// [`Unknown`].
-    pub fn authenticate(&self, credentials: &Credentials) -> Result<Principal, Unknown> {
-        match (credentials.peer, &self.key, &credentials.bearer) {
-            (Peer::Stdio, _, _) => Ok(self.local.clone()),
-            (Peer::Address(_), Some(key), Some(bearer)) => {
-                let sent = blake3::hash(bearer.as_bytes());
-                if bool::from(sent.as_bytes().ct_eq(key)) { Ok(self.holder.clone()) } else { Err(Unknown::Invalid) }
-            }
-            (Peer::Address(_), Some(_), None) => Err(Unknown::Missing),
-            (Peer::Address(address), None, _) if address.to_canonical().is_loopback() => Ok(self.local.clone()),
-            (Peer::Address(_), None, _) => Err(Unknown::Missing),
+    pub async fn authenticate(&self, credentials: &Credentials, at: Resource<'_>) -> Result<Principal, Unknown> {
+        let certificate = credentials.certificate.as_ref();
+        let principal = match (credentials.peer, &credentials.bearer) {
+            (Peer::Stdio, _) => return Ok(self.local.clone()),
+            (Peer::Address(_), Some(bearer)) if self.takes_bearers => self.bearer(bearer, at).await?,
+            (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {
+                Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
+                None if address.to_canonical().is_loopback() && self.open[0] => return Ok(self.local.clone()),
+                None if self.open[1] => return Ok(self.anonymous.clone()),
+                None => return Err(Unknown::Missing),
+            },
+        };
+        if self.needs.base(&principal) { Ok(principal.on(certificate)) } else { Err(Unknown::Scope) }
+    }
+
+    async fn bearer(&self, bearer: &str, at: Resource<'_>) -> Result<Principal, Unknown> {
+        let digest = *blake3::hash(bearer.as_bytes()).as_bytes();
+        if self.single.is_some_and(|single| bool::from(single.ct_eq(&digest))) {
+            return Ok(self.holder.clone());
         }
+        if bearer.starts_with(key::PREFIX) {
+            return self.ring.find(bearer, &digest, token::now);
+        }
+        match &self.tokens {
+            Some(tokens) => tokens.holder(bearer, &digest, &self.needs, at).await,
+            None => Err(Unknown::Invalid),
+        }
+    }
+
+    /// The value of `WWW-Authenticate` for a refusal at an endpoint.
+    #[must_use]
+    pub fn challenge(&self, unknown: Unknown, at: Resource<'_>) -> String {
+        let error = error_of(unknown);
+        let words = unknown.to_string();
+        let words = words.split(':').next().unwrap_or_default();
+        match (&self.tokens, error) {
+            (Some(tokens), _) => tokens.names().challenge(error.map(|error| (error, words)), None, at),
+            (None, Some(error)) => format!("Bearer error=\"{error}\", error_description=\"{words}\""),
+            (None, None) => "Bearer".into(),
+        }
+    }
+
+    /// The challenge for a call of a tool, with every scope that it needs, when the caller lacks one of them.
+    ///
+    /// # Errors
+    /// The value of `WWW-Authenticate`.
+    pub fn may_call(&self, caller: &Principal, slug: &str, own: &str, at: Resource<'_>) -> Result<(), String> {
+        let Some(scopes) = self.needs.lacking(caller, slug, own) else { return Ok(()) };
+        Err(self.insufficient(&scopes, at))
+    }
+
+    /// The challenge that asks for more scopes: all that one operation needs.
+    #[must_use]
+    pub fn insufficient(&self, scopes: &[&str], at: Resource<'_>) -> String {
+        let (scopes, words) = (scopes.join(" "), "this call needs more scopes");
+        match &self.tokens {
+            Some(tokens) => tokens.names().challenge(Some(("insufficient_scope", words)), Some(&scopes), at),
+            None => format!("Bearer error=\"insufficient_scope\", error_description=\"{words}\", scope=\"{scopes}\""),
+        }
+    }
+
+    /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are taken.
+    #[must_use]
+    pub fn metadata(&self, path: &str) -> Option<String> {
+        self.tokens.as_ref()?.names().document(path)
     }
 }
 
@@ -85,9 +196,10 @@ impl fmt::Debug for Credentials {
         f.debug_struct("Credentials")
             .field("peer", &self.peer)
             .field("bearer", &self.bearer.as_ref().map(|_| "…"))
+            .field("certificate", &self.certificate)
             .finish()
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

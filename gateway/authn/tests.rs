@@ -1,42 +1,143 @@
 //! Tests of `authn`.
 
+use std::time::Duration;
+
 use super::*;
 
-fn ask(key: Option<&str>, peer: Peer, bearer: Option<&str>) -> Result<String, Unknown> {
-    let authenticator = Authenticator::new(&Config { key: key.map(Into::into) });
-    let credentials = Credentials { peer, bearer: bearer.map(Into::into) };
-    authenticator.authenticate(&credentials).map(|p| p.issuer.to_string())
+pub(crate) fn outside() -> Outside {
+    let config = lockgate_egress::Config {
+        ca_file: None,
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 1,
+        idle_timeout: Duration::from_secs(5),
+    };
+    Outside { connector: Arc::new(lockgate_egress::Connector::new(&config).unwrap()), config }
+}
+
+async fn ask(config: &Config, peer: Peer, bearer: Option<&str>) -> Result<String, Unknown> {
+    let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+    let credentials = Credentials { peer, bearer: bearer.map(Into::into), certificate: None };
+    authenticator.authenticate(&credentials, Resource::All).await.map(|p| p.issuer.to_string())
 }
 
 fn at(address: &str) -> Peer {
     Peer::Address(address.parse().unwrap())
 }
 
-#[test]
-fn without_a_key_only_this_machine_may_call() {
-    for loopback in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
-        assert_eq!(ask(None, at(loopback), None).unwrap(), "local", "{loopback}");
-    }
-    for other in ["10.0.0.1", "192.168.1.2", "::", "::ffff:10.0.0.1", "fe80::1"] {
-        assert_eq!(ask(None, at(other), None), Err(Unknown::Missing), "{other}");
-        assert_eq!(ask(None, at(other), Some("anything")), Err(Unknown::Missing), "{other}");
-    }
-    assert_eq!(ask(None, Peer::Stdio, None).unwrap(), "local");
+fn with_key() -> Config {
+    Config { key: Some("a-long-enough-key-0123".into()), ..Config::default() }
 }
 
-#[test]
-fn with_a_key_everybody_over_tcp_needs_it() {
-    let key = Some("a-long-enough-key-0123");
-    assert_eq!(ask(key, at("127.0.0.1"), None), Err(Unknown::Missing));
-    assert_eq!(ask(key, at("127.0.0.1"), Some("wrong")), Err(Unknown::Invalid));
-    assert_eq!(ask(key, at("10.0.0.1"), key).unwrap(), "key");
-    assert_eq!(ask(key, at("127.0.0.1"), Some("")), Err(Unknown::Invalid));
-    assert_eq!(ask(key, Peer::Stdio, None).unwrap(), "local");
+const OTHERS: [&str; 5] = ["10.0.0.1", "192.168.1.2", "::", "::ffff:10.0.0.1", "fe80::1"];
+const HERE: [&str; 4] = ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"];
+
+#[tokio::test]
+async fn without_any_credential_only_this_machine_may_call() {
+    let config = Config::default();
+    for loopback in HERE {
+        assert_eq!(ask(&config, at(loopback), None).await.unwrap(), "local", "{loopback}");
+    }
+    for other in OTHERS {
+        assert_eq!(ask(&config, at(other), None).await, Err(Unknown::Missing), "{other}");
+        assert_eq!(ask(&config, at(other), Some("anything")).await, Err(Unknown::Missing), "{other}");
+    }
+    assert_eq!(ask(&config, Peer::Stdio, None).await.unwrap(), "local");
+}
+
+#[tokio::test]
+async fn with_a_key_everybody_over_tcp_needs_it() {
+    let config = with_key();
+    assert_eq!(ask(&config, at("127.0.0.1"), None).await, Err(Unknown::Missing));
+    assert_eq!(ask(&config, at("127.0.0.1"), Some("wrong")).await, Err(Unknown::Invalid));
+    assert_eq!(ask(&config, at("10.0.0.1"), config.key.as_deref()).await.unwrap(), "key");
+    assert_eq!(ask(&config, at("127.0.0.1"), Some("")).await, Err(Unknown::Invalid));
+    assert_eq!(ask(&config, Peer::Stdio, None).await.unwrap(), "local");
+}
+
+#[tokio::test]
+async fn who_comes_without_a_credential_is_configured() {
+    let config = |anonymous| Config { anonymous, ..with_key() };
+    for (anonymous, here, elsewhere) in [
+        (Anonymous::Default, Err(Unknown::Missing), Err(Unknown::Missing)),
+        (Anonymous::Never, Err(Unknown::Missing), Err(Unknown::Missing)),
+        (Anonymous::Loopback, Ok("local".to_owned()), Err(Unknown::Missing)),
+        (Anonymous::Everywhere, Ok("local".to_owned()), Ok("anonymous".to_owned())),
+    ] {
+        let config = config(anonymous);
+        assert_eq!(ask(&config, at(HERE[0]), None).await, here, "{anonymous:?}");
+        assert_eq!(ask(&config, at(OTHERS[0]), None).await, elsewhere, "{anonymous:?}");
+        // A credential that is not good is not overlooked.
+        assert_eq!(ask(&config, at(HERE[0]), Some("wrong")).await, Err(Unknown::Invalid), "{anonymous:?}");
+    }
+    let never = Config { anonymous: Anonymous::Never, ..Config::default() };
+    assert_eq!(ask(&never, at(HERE[0]), None).await, Err(Unknown::Missing));
+}
+
+#[tokio::test]
+async fn keys_of_the_file_are_principals_of_their_own() {
+    let ((mut one, first), (two, second)) = (key::Key::mint(0).unwrap(), key::Key::mint(0).unwrap());
+    one.scopes = vec!["wide".into()];
+    let mut config = Config { keys: Some(vec![one, two]), ..with_key() };
+    config.scopes.implies.insert("wide".into(), vec!["narrow".into()]);
+    let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
+    let who = async |bearer: &str| {
+        let credentials = Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
+        authenticator.authenticate(&credentials, Resource::All).await
+    };
+    let (first, second) = (who(&first).await.unwrap(), who(&second).await.unwrap());
+    let single = who("a-long-enough-key-0123").await.unwrap();
+    assert!(first != second && first != single && second != single);
+    assert!(first.has_scope("narrow") && !second.has_scope("narrow"));
+    assert_eq!(who("lg_0123456789abcdef_00").await, Err(Unknown::Invalid));
+    assert_eq!(who("a.b.c").await, Err(Unknown::Invalid));
+}
+
+#[tokio::test]
+async fn scopes_that_every_request_needs_are_asked_of_everybody_but_the_local_user() {
+    let (key, text) = key::Key::mint(0).unwrap();
+    let mut config = Config { keys: Some(vec![key]), anonymous: Anonymous::Loopback, ..Config::default() };
+    config.scopes.required = vec!["mcp:call".into()];
+    assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await, Err(Unknown::Scope));
+    assert_eq!(ask(&config, at(HERE[0]), None).await.unwrap(), "local");
+    config.keys.as_mut().unwrap()[0].scopes = config.scopes.required.clone();
+    assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await.unwrap(), "key");
+}
+
+#[tokio::test]
+async fn a_certificate_is_a_principal_where_it_is_asked_for() {
+    let mut params = rcgen::CertificateParams::new(vec!["ci.test".into()]).unwrap();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "ci");
+    let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+    let certificate = Arc::new(Certificate::read(made.der()).unwrap());
+    let who = async |config: &Config, bearer: Option<&str>| {
+        let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+        let certificate = Some(Arc::clone(&certificate));
+        let credentials = Credentials { peer: at(OTHERS[0]), bearer: bearer.map(Into::into), certificate };
+        authenticator.authenticate(&credentials, Resource::All).await
+    };
+    let config = Config { certificates: true, ..with_key() };
+    let principal = who(&config, None).await.unwrap();
+    assert!(principal.issuer.starts_with(CERTIFICATE));
+    assert_eq!(&*principal.subject, "dns:ci.test");
+    let holder = who(&config, config.key.as_deref()).await.unwrap();
+    assert_eq!(&*holder.issuer, KEY);
+    assert_eq!(holder.certificate().unwrap().fingerprint, certificate.fingerprint);
+    assert_eq!(who(&config, Some("wrong")).await, Err(Unknown::Invalid));
+    assert_eq!(who(&with_key(), None).await, Err(Unknown::Missing));
+}
+
+#[tokio::test]
+async fn without_tokens_a_challenge_is_plain() {
+    let authenticator = Authenticator::start(&with_key(), &outside(), None).unwrap();
+    assert_eq!(authenticator.challenge(Unknown::Missing, Resource::All), "Bearer");
+    let invalid = authenticator.challenge(Unknown::Invalid, Resource::All);
+    assert_eq!(invalid, "Bearer error=\"invalid_token\", error_description=\"the bearer credential is not valid\"");
+    assert_eq!(authenticator.metadata(&format!("{WELL_KNOWN}/mcp")), None);
 }
 
 #[test]
 fn debug_output_shows_no_secret() {
-    let credentials = Credentials { peer: Peer::Stdio, bearer: Some("s3cret-value".into()) };
-    let config = Config { key: Some("s3cret-value".into()) };
+    let credentials = Credentials { peer: Peer::Stdio, bearer: Some("s3cret-value".into()), certificate: None };
+    let config = Config { key: Some("s3cret-value".into()), ..Config::default() };
     assert!(!format!("{credentials:?}{config:?}").contains("s3cret"));
 }

@@ -2,6 +2,7 @@
 //! and gives a configuration only when it saw none.
 
 mod address;
+mod auth;
 mod audit;
 mod builtin;
 mod policy;
@@ -38,9 +39,9 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         privileged: root.http.privileged_ports.0,
     };
     let proxy = check.proxy(&root);
-    let key = check.key(root.auth.key.as_ref());
-    let listener = check.listener(&root, key.is_some());
-    let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), key.is_some());
+    let authn = check.auth(&root);
+    let listener = check.listener(&root, authn.admits_others());
+    let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
     let policy = check.policy(&root.policy);
     let egress = check.egress(&root.egress);
     let audit = check.audit(&root.audit);
@@ -56,7 +57,7 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         production,
         listener: listener?,
         proxy,
-        authn: lockgate_authn::Config { key },
+        authn,
         policy,
         egress,
         telemetry,

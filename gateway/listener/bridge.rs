@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use lockgate_authn::Credentials;
+use lockgate_authn::{Peer, Principal};
 use lockgate_proxy::face::{Endpoint, Events, Inbound, Reply, Text, Verb};
 use tokio::sync::mpsc;
 
@@ -15,7 +15,8 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 /// Whoever the messages come from.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    pub credentials: Credentials,
+    pub peer: Peer,
+    pub principal: Principal,
     pub endpoint: Endpoint,
 }
 
@@ -30,7 +31,8 @@ impl Caller {
     }
 
     pub(crate) fn with_headers(&self, verb: Verb, headers: HeaderMap) -> Inbound {
-        Inbound { endpoint: self.endpoint.clone(), credentials: self.credentials.clone(), verb, headers }
+        let (endpoint, principal) = (self.endpoint.clone(), self.principal.clone());
+        Inbound { endpoint, peer: self.peer, principal, verb, headers }
     }
 
     /// Ends a session, whatever comes back.

@@ -27,6 +27,17 @@ pub struct Config {
 pub struct Tls {
     pub cert: PathBuf,
     pub key: PathBuf,
+    /// Whose certificates clients may show; none are asked for without it.
+    pub clients: Option<Clients>,
+}
+
+/// Client certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clients {
+    /// PEM file of the authorities that issue them.
+    pub ca: PathBuf,
+    /// A client without one cannot connect.
+    pub required: bool,
 }
 
 /// Bounds on what a connection may send. Every one answers with a distinct error.

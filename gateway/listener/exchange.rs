@@ -6,10 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use lockgate_authn::{Credentials, Peer};
+use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
 use lockgate_proxy::face::{Endpoint, Inbound, Verb};
 use tower::ServiceExt;
 
@@ -25,10 +25,14 @@ use crate::sse::Sessions;
 use crate::watch::{Active, Pulse};
 
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
+const METADATA_METHODS: &str = "GET, OPTIONS";
 
 /// Who sent a request to another path than the MCP ones; found in the request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote(pub SocketAddr);
+#[derive(Clone, Debug)]
+pub struct Remote {
+    pub address: SocketAddr,
+    pub certificate: Option<Arc<Certificate>>,
+}
 
 /// What all connections of a listener share.
 pub(crate) struct Shared {
@@ -47,6 +51,8 @@ pub(crate) struct Link<R, O> {
     pub pulse: Arc<Pulse>,
     pub remote: SocketAddr,
     pub local: IpAddr,
+    /// The client certificate that TLS has verified.
+    pub certificate: Option<Arc<Certificate>>,
     /// The `Host` that passed first: nearly always the only one of a connection.
     pub host: OnceLock<HeaderValue>,
 }
@@ -57,6 +63,8 @@ enum Path {
     Mcp(Endpoint),
     Sse(Endpoint),
     Messages,
+    /// Protected resource metadata, if there is any.
+    Metadata,
     Other,
 }
 
@@ -96,8 +104,12 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     };
     let reacted = match path(request.uri().path(), link.shared.config.sse) {
         Path::Mcp(endpoint) => mcp(&link, endpoint, request, active).await,
-        Path::Sse(endpoint) => crate::sse::open(&link, endpoint, request, active),
+        Path::Sse(endpoint) => crate::sse::open(&link, endpoint, request, active).await,
         Path::Messages => crate::sse::message(&link, request).await,
+        Path::Metadata => match link.receive.metadata(request.uri().path()) {
+            Some(document) => metadata(request.method(), request.headers(), document),
+            None => return Ok(other(&link, request).await),
+        },
         Path::Other => return Ok(other(&link, request).await),
     };
     let mut response = reacted.unwrap_or_else(refuse);
@@ -118,6 +130,9 @@ fn path(path: &str, sse: bool) -> Path {
         "/messages" if sse => return Path::Messages,
         _ => {}
     }
+    if path.starts_with(WELL_KNOWN) {
+        return Path::Metadata;
+    }
     let one = path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')).filter(|(slug, _)| is_slug(slug));
     match one {
         Some((slug, "mcp")) => Path::Mcp(Endpoint::Server(slug.to_owned())),
@@ -133,7 +148,7 @@ fn is_slug(slug: &str) -> bool {
 }
 
 async fn other<R: Receive, O: Other>(link: &Link<R, O>, mut request: Request<Incoming>) -> Reaction<O> {
-    request.extensions_mut().insert(Remote(link.remote));
+    request.extensions_mut().insert(Remote { address: link.remote, certificate: link.certificate.clone() });
     match link.other.clone().oneshot(request).await {
         Ok(response) => response.map(|body| Outflow::Other { body }),
         Err(never) => match never {},
@@ -150,10 +165,14 @@ async fn mcp<R: Receive, O: Other>(
     if request.method() == Method::POST {
         let (mut headers, body) = open(request);
         check_post(&headers)?;
-        let credentials = credentials(link.remote.ip(), &mut headers)?;
+        let credentials = link.credentials(&mut headers)?;
+        let principal = match link.receive.identify(&endpoint, &credentials).await {
+            Ok(principal) => principal,
+            Err(reply) => return Ok(respond(reply, keep_alive, active)),
+        };
         let place = Places::enter(&*link.shared.places).await?;
         let (body, held) = link.shared.read(body, &*link.shared.budget).await?;
-        let inbound = Inbound { endpoint, credentials, verb: Verb::Post(body), headers };
+        let inbound = Inbound { endpoint, peer: credentials.peer, principal, verb: Verb::Post(body), headers };
         let reply = link.receive.receive(inbound).await;
         // From here on a stream only waits, and a message only has to be written.
         drop((place, held));
@@ -169,13 +188,17 @@ async fn mcp<R: Receive, O: Other>(
     if matches!(verb, Verb::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
         return Err(Refusal::Accept);
     }
-    let credentials = credentials(link.remote.ip(), &mut headers)?;
+    let credentials = link.credentials(&mut headers)?;
+    let principal = match link.receive.identify(&endpoint, &credentials).await {
+        Ok(principal) => principal,
+        Err(reply) => return Ok(respond(reply, keep_alive, active)),
+    };
     // The stream that a GET opens waits for ever, so it never takes a place.
     let place = match verb {
         Verb::Get => None,
         _ => Some(Places::enter(&*link.shared.places).await?),
     };
-    let reply = link.receive.receive(Inbound { endpoint, credentials, verb, headers }).await;
+    let reply = link.receive.receive(Inbound { endpoint, peer: credentials.peer, principal, verb, headers }).await;
     drop(place);
     Ok(respond(reply, keep_alive, active))
 }
@@ -219,20 +242,40 @@ fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     })
 }
 
+impl<R, O> Link<R, O> {
+    /// Takes the credentials of a request on this connection.
+    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
+        let bearer = bearer(headers)?;
+        Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
+    }
+}
+
 /// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
-pub(crate) fn credentials(ip: IpAddr, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
+fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Refusal> {
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Refusal::Authorization);
     }
-    let bearer = headers.remove(AUTHORIZATION).as_ref().and_then(token);
-    Ok(Credentials { peer: Peer::Address(ip), bearer })
+    Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
 }
 
 fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(7)?;
     let token = std::str::from_utf8(token.trim_ascii()).ok()?;
     (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then(|| token.to_owned())
+}
+
+/// Protected resource metadata: public, and the same for everybody.
+fn metadata<B>(method: &Method, headers: &HeaderMap, document: String) -> Result<Response<Outflow<B>>, Refusal> {
+    match *method {
+        Method::GET => {}
+        Method::OPTIONS => return Ok(preflight(headers, METADATA_METHODS)),
+        _ => return Err(Refusal::Method { allow: METADATA_METHODS }),
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
+    Ok(assemble(StatusCode::OK, headers, Outflow::Whole { bytes: document.into() }))
 }
 
 /// The answer to OPTIONS: what may be sent here, to a page and to anybody else.

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode};
-use lockgate_proxy::face::{Inbound, Reply, Text, Verb};
+use lockgate_authn::{Credentials, Identity, Principal};
+use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -24,7 +25,19 @@ type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
 
 pub(crate) struct Fake(Box<Answer>);
 
+/// Everybody is the bearer token that they send, except `stranger`, who is refused.
 impl Receive for Fake {
+    async fn identify(&self, _: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+        match credentials.bearer.as_deref() {
+            Some("stranger") => Err(empty(StatusCode::UNAUTHORIZED)),
+            bearer => Ok(Principal::new(Identity::new("fake", bearer.unwrap_or("nobody")))),
+        }
+    }
+
+    fn metadata(&self, path: &str) -> Option<String> {
+        path.ends_with("/mcp").then(|| format!("{{\"resource\":\"{path}\"}}"))
+    }
+
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
         (self.0)(inbound)
     }

@@ -263,25 +263,29 @@ async fn serve<R: Receive, O: Other>(
     let task = async move {
         let Ok(local) = stream.local_addr() else { return };
         let _ = stream.set_nodelay(true);
-        let link = Link {
+        let link = |certificate| Link {
             shared: Arc::clone(&app.shared),
             receive: Arc::clone(&app.receive),
             other: app.other.clone(),
             pulse,
             remote,
             local: local.ip().to_canonical(),
+            certificate,
             host: OnceLock::new(),
         };
         if let Some(identity) = &app.identity {
             match identity.acceptor().accept(stream).await {
                 Ok(stream) => {
                     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    speak(&app.http, link, stream, two).await;
+                    match tls::holder(stream.get_ref().1) {
+                        Ok(certificate) => speak(&app.http, link(certificate), stream, two).await,
+                        Err(error) => tracing::warn!(%error, "connection refused"),
+                    }
                 }
                 Err(error) => tracing::debug!(%error, "TLS handshake failed"),
             }
         } else if let Ok(two) = opens_http2(&stream).await {
-            speak(&app.http, link, stream, two).await;
+            speak(&app.http, link(None), stream, two).await;
         }
     };
     watch::run(entry, task).await;

@@ -20,15 +20,26 @@ mod stdio;
 mod tls;
 mod watch;
 
-use lockgate_proxy::face::{Inbound, Reply};
+use lockgate_authn::{Credentials, Principal};
+use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 
-pub use config::{Config, Limits, Tls};
+pub use config::{Clients, Config, Limits, Tls};
 pub use exchange::Remote;
 pub use http::{BindError, Other, Server};
 pub use stdio::{Stdio, serve_stdio};
 
 /// Whoever answers: the gateway, or a fake in tests.
 pub trait Receive: Send + Sync + 'static {
+    /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused with the answer.
+    fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> impl Future<Output = Result<Principal, Reply>> + Send;
+
+    /// The protected resource metadata (RFC 9728) at a path, if there is any.
+    fn metadata(&self, path: &str) -> Option<String>;
+
     /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send;
 }

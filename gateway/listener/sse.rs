@@ -1,5 +1,5 @@
 //! HTTP+SSE (2024-11-05), for clients that never learned anything newer: a GET opens a stream, messages are POSTed beside
-//! it and answered on it. Each stream is one legacy session of the proxy, and belongs to the credentials that opened it.
+//! it and answered on it. Each stream is one legacy session of the proxy, and belongs to the principal that opened it.
 //! A session id alone grants nothing, and a lost stream ends its session and its calls.
 
 use std::collections::HashMap;
@@ -12,17 +12,16 @@ use bytes::BytesMut;
 use futures_util::Stream;
 use http::{HeaderMap, HeaderValue, Method, Request};
 use hyper::body::Incoming;
-use lockgate_authn::Credentials;
+use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::{self, From, Message};
 use lockgate_protocol::sse;
 use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Text, Verb};
 use parking_lot::Mutex;
-use subtle::ConstantTimeEq;
 use tokio::sync::mpsc;
 
 use crate::Receive;
 use crate::bridge::{self, Caller, SESSION};
-use crate::exchange::{Link, Reaction, check_post, credentials, preflight};
+use crate::exchange::{Link, Reaction, check_post, preflight};
 use crate::http::Other;
 use crate::outflow::{EventStream, respond, stream};
 use crate::places::Places;
@@ -76,17 +75,10 @@ impl Sessions {
         Ok(id)
     }
 
-    /// The session of this id, if these are its owner's credentials. Unknown and foreign look alike.
-    fn find(&self, id: &str, credentials: &Credentials) -> Result<Session, Refusal> {
+    /// The session of this id and its endpoint. Whose it is, is not looked at.
+    fn find(&self, id: &str) -> Result<Session, Refusal> {
         let open = self.open.lock();
-        let session = open.as_ref().and_then(|open| open.get(id)).ok_or(Refusal::NoSession)?;
-        let owner = &session.owner.caller.credentials;
-        let same = match (&owner.bearer, &credentials.bearer) {
-            (Some(owner), Some(other)) => bool::from(owner.as_bytes().ct_eq(other.as_bytes())),
-            (None, None) => owner.peer == credentials.peer,
-            _ => false,
-        };
-        if same { Ok(session.clone()) } else { Err(Refusal::NoSession) }
+        open.as_ref().and_then(|open| open.get(id)).cloned().ok_or(Refusal::NoSession)
     }
 
     fn remove(&self, id: &str) {
@@ -97,7 +89,7 @@ impl Sessions {
 }
 
 /// `GET /sse` and `GET /servers/{slug}/sse`: opens a stream and tells where its messages go.
-pub(crate) fn open<R: Receive, O: Other>(
+pub(crate) async fn open<R: Receive, O: Other>(
     link: &Link<R, O>,
     endpoint: Endpoint,
     request: Request<Incoming>,
@@ -110,7 +102,13 @@ pub(crate) fn open<R: Receive, O: Other>(
         _ => return Err(Refusal::Method { allow: STREAM_METHODS }),
     }
     let mut headers = parts.headers;
-    let caller = Caller { credentials: credentials(link.remote.ip(), &mut headers)?, endpoint };
+    let keep_alive = link.shared.config.keep_alive;
+    let credentials = link.credentials(&mut headers)?;
+    let principal = match link.receive.identify(&endpoint, &credentials).await {
+        Ok(principal) => principal,
+        Err(reply) => return Ok(respond(reply, keep_alive, active)),
+    };
+    let caller = Caller { peer: credentials.peer, principal, endpoint };
     let (out, messages) = mpsc::channel(BUFFER);
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
     let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;
@@ -118,7 +116,6 @@ pub(crate) fn open<R: Receive, O: Other>(
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
     let sessions = Arc::clone(&link.shared.sessions);
     let events = Messages { messages, id, owner, sessions, receive: Arc::clone(&link.receive) };
-    let keep_alive = link.shared.config.keep_alive;
     Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
 }
 
@@ -135,8 +132,16 @@ pub(crate) async fn message<R: Receive, O: Other>(
     }
     let mut headers = parts.headers;
     check_post(&headers)?;
-    let credentials = credentials(link.remote.ip(), &mut headers)?;
-    let session = link.shared.sessions.find(session_id(parts.uri.query()), &credentials)?;
+    let keep_alive = link.shared.config.keep_alive;
+    let credentials = link.credentials(&mut headers)?;
+    let found = link.shared.sessions.find(session_id(parts.uri.query()));
+    let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
+    let principal = match link.receive.identify(endpoint, &credentials).await {
+        Ok(principal) => principal,
+        Err(reply) => return Ok(respond(reply, keep_alive, link.pulse.begin())),
+    };
+    // Unknown and foreign look alike.
+    let session = found?.of(&principal)?;
     let place = Places::enter(Arc::clone(&link.shared.places)).await?;
     let (body, held) = link.shared.read(body, Arc::clone(&link.shared.budget)).await?;
 
@@ -144,9 +149,11 @@ pub(crate) async fn message<R: Receive, O: Other>(
     if let Some(proxied) = session.owner.proxied.lock().clone() {
         headers.insert(SESSION, proxied);
     }
-    let inbound = session.owner.caller.with_headers(Verb::Post(body.clone()), headers);
+    let mut caller = session.owner.caller.clone();
+    // The same caller, with what this request's own credential grants.
+    caller.principal = principal;
+    let inbound = caller.with_headers(Verb::Post(body.clone()), headers);
     let receive = Arc::clone(&link.receive);
-    let keep_alive = link.shared.config.keep_alive;
     if !matches!(jsonrpc::parse(body, DEPTH, From::Client), Ok(Message::Request(_))) {
         return Ok(respond(receive.receive(inbound).await, keep_alive, link.pulse.begin()));
     }
@@ -177,6 +184,11 @@ fn session_id(query: Option<&str>) -> &str {
 }
 
 impl Session {
+    /// The session, if it is this principal's.
+    fn of(self, principal: &Principal) -> Result<Self, Refusal> {
+        if self.owner.caller.principal == *principal { Ok(self) } else { Err(Refusal::NoSession) }
+    }
+
     /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
     fn adopt<R: Receive>(&self, reply: &Reply, receive: &Arc<R>) {
         let Some(proxied) = bridge::session(reply) else { return };

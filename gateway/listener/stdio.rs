@@ -72,7 +72,12 @@ where
     let (out, texts) = mpsc::channel(BUFFER);
     let mut writer = tokio::spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
-    let mut face = Face::new(receive, limits, out);
+    let endpoint = Endpoint::All;
+    let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };
+    let Ok(principal) = receive.identify(&endpoint, &credentials).await else {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    };
+    let mut face = Face::new(receive, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
     let ended = loop {
         tokio::select! {
@@ -134,10 +139,8 @@ struct Job {
 }
 
 impl<R: Receive> Face<R> {
-    fn new(receive: Arc<R>, limits: Stdio, out: mpsc::Sender<Text>) -> Self {
+    fn new(receive: Arc<R>, caller: Caller, limits: Stdio, out: mpsc::Sender<Text>) -> Self {
         let places = Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests));
-        let credentials = Credentials { peer: Peer::Stdio, bearer: None };
-        let caller = Caller { credentials, endpoint: Endpoint::All };
         let (running, flights) = (JoinSet::new(), HashMap::new());
         Self { receive, caller, limits, places, out, session: None, running, flights }
     }

@@ -1,18 +1,24 @@
-//! The server's certificate: read from PEM files, read again when they change. A pair that does not load leaves the
-//! one in use in place. Which clients may call is not decided here.
+//! The server's certificate and the authorities of client certificates: read from PEM files, all read again when one of
+//! them changes. Files that do not load leave those in use in place. Which clients may call is not decided here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use lockgate_authn::{Certificate, Nameless};
 use parking_lot::Mutex;
-use rustls::ServerConfig;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::config::Tls;
+use crate::config::{Clients, Tls};
+
+/// More than any file of authorities holds.
+const MAX_AUTHORITIES: usize = 4096;
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +29,10 @@ pub enum TlsError {
     Empty { path: PathBuf },
     #[error("{cert} and {key} do not go together: {cause}")]
     Pair { cert: PathBuf, key: PathBuf, cause: rustls::Error },
+    #[error("{path} holds no authorities of clients: {cause}")]
+    Authorities { path: PathBuf, cause: VerifierBuilderError },
+    #[error("{path} holds a certificate that cannot be an authority: {cause}")]
+    Authority { path: PathBuf, cause: rustls::Error },
 }
 
 /// A certificate and its key, always the newest pair that loaded.
@@ -30,7 +40,7 @@ pub(crate) struct Identity {
     files: Tls,
     current: ArcSwap<ServerConfig>,
     /// What the files looked like when they were last read.
-    seen: Mutex<[Stamp; 2]>,
+    seen: Mutex<[Stamp; 3]>,
 }
 
 /// Tells one version of a file from the next, also when it was replaced by a rename or a link.
@@ -71,8 +81,15 @@ impl Identity {
     }
 }
 
-fn stamps(files: &Tls) -> [Stamp; 2] {
-    [stamp(&files.cert), stamp(&files.key)]
+fn stamps(files: &Tls) -> [Stamp; 3] {
+    let clients = files.clients.as_ref().map_or(Stamp(None), |clients| stamp(&clients.ca));
+    [stamp(&files.cert), stamp(&files.key), clients]
+}
+
+/// What the client's verified certificate says, if it showed one.
+pub(crate) fn holder(connection: &ServerConnection) -> Result<Option<Arc<Certificate>>, Nameless> {
+    let shown = connection.peer_certificates().and_then(|chain| chain.first());
+    shown.map(|certificate| Certificate::read(certificate).map(Arc::new)).transpose()
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -97,14 +114,35 @@ fn read(files: &Tls) -> Result<ServerConfig, TlsError> {
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(bad(&files.key))?;
     let pair = |cause| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), cause };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = match &files.clients {
+        Some(clients) => verifier(clients, Arc::clone(&provider))?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
+    // A new configuration has a new memory of sessions: what another set of authorities let in is not resumed.
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(pair)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(certificates, key)
         .map_err(pair)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
+}
+
+fn verifier(
+    clients: &Clients,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let path = || clients.ca.clone();
+    let file = |cause| TlsError::File { path: path(), cause };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(&clients.ca).map_err(file)?.take(MAX_AUTHORITIES) {
+        let added = roots.add(certificate.map_err(file)?);
+        added.map_err(|cause| TlsError::Authority { path: path(), cause })?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|cause| TlsError::Authorities { path: path(), cause })
 }
 
 #[cfg(test)]

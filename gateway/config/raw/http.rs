@@ -1,7 +1,7 @@
 //! `http` and `admin`: how clients and operators reach the gateway.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 
@@ -12,6 +12,9 @@ pub struct Http {
     pub hosts: List,
     /// Origins (`https://app.example`) of browsers accepted besides loopback ones. Default none.
     pub origins: List,
+    /// Where clients reach the gateway, such as `https://mcp.example.com`: OAuth tokens are made for it. By default `listen`,
+    /// when that is this machine.
+    pub public_url: Option<Text>,
     /// Certificate and key; plain HTTP without it.
     pub tls: Option<Tls>,
     /// Also serve the deprecated HTTP+SSE transport on `/sse`, `/servers/{name}/sse` and `/messages`.
@@ -38,6 +41,20 @@ pub struct Tls {
     pub cert: Option<Text>,
     /// PEM file of the private key; relative to this file.
     pub key: Option<Text>,
+    /// PEM file of the authorities of client certificates, which make principals; relative to this file.
+    pub client_ca: Option<Text>,
+    /// `required`: no connection without a client certificate. `optional`: other credentials do as well.
+    pub client_auth: ClientAuth,
+}
+
+/// Whether clients must have a certificate.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum ClientAuth {
+    #[default]
+    Required,
+    Optional,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]

@@ -1,4 +1,5 @@
-//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound without a key.
+//! `listen`, `http` and `admin`: where the gateway binds, and that nothing but loopback is bound while callers cannot show
+//! who they are.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -75,9 +76,10 @@ impl Check<'_> {
             }
             _ => {}
         }
-        if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth", "key"]) {
+        if !has_key && !is_loopback(address.ip()) && !self.layers.damaged(&["auth"]) {
             let what = format!("without `auth.key` only a loopback address may be bound{shown}");
-            self.error(path, what, "set `auth.key: \"${LOCKGATE_KEY}\"`, or bind 127.0.0.1");
+            let hint = "set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or bind 127.0.0.1";
+            self.error(path, what, hint);
         }
         Some(address)
     }
@@ -112,7 +114,11 @@ impl Check<'_> {
             }
         };
         let (cert, key) = (need("cert", raw.cert.as_ref()), need("key", raw.key.as_ref()));
-        Some(lockgate_listener::Tls { cert: cert?, key: key? })
+        let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
+            ca: self.file(&["http", "tls", "client_ca"], file),
+            required: raw.client_auth == raw::ClientAuth::Required,
+        });
+        Some(lockgate_listener::Tls { cert: cert?, key: key?, clients })
     }
 
     fn hosts(&mut self, hosts: &[String]) -> Vec<String> {

@@ -16,8 +16,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_listener::{Config, Limits, Receive, Server};
-use lockgate_proxy::face::{Inbound, Reply, Text, Verb};
+use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -33,6 +34,14 @@ const ROUNDS: usize = 5;
 struct Echo;
 
 impl Receive for Echo {
+    async fn identify(&self, _: &Endpoint, _: &Credentials) -> Result<Principal, Reply> {
+        Ok(Principal::new(Identity::new("local", "user")))
+    }
+
+    fn metadata(&self, _: &str) -> Option<String> {
+        None
+    }
+
     async fn receive(&self, inbound: Inbound) -> Reply {
         match inbound.verb {
             Verb::Post(body) => {

@@ -87,14 +87,13 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
     for (sent, expected) in table {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_static(sent));
-        let found = credentials(IpAddr::from([127, 0, 0, 1]), &mut headers).unwrap();
-        assert_eq!(found.bearer.as_deref(), expected, "{sent}");
+        assert_eq!(bearer(&mut headers).unwrap().as_deref(), expected, "{sent}");
         assert!(headers.is_empty());
     }
     let mut headers = HeaderMap::new();
     headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer a"));
     headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer b"));
-    assert_eq!(credentials(IpAddr::from([127, 0, 0, 1]), &mut headers).unwrap_err(), Refusal::Authorization);
+    assert_eq!(bearer(&mut headers), Err(Refusal::Authorization));
 }
 
 #[tokio::test]
@@ -173,19 +172,50 @@ async fn pages_of_allowed_origins_get_cors_headers() {
 }
 
 #[tokio::test]
-async fn the_proxy_sees_endpoint_peer_and_token_but_no_authorization_header() {
+async fn the_proxy_sees_endpoint_peer_and_principal_but_no_authorization_header() {
     let seen = fake(|inbound| async move {
-        let Inbound { endpoint, credentials, headers, .. } = inbound;
+        let Inbound { endpoint, peer, principal, headers, .. } = inbound;
         assert!(!headers.contains_key(AUTHORIZATION));
         let method = headers.get("mcp-method").cloned();
-        message(format!("{endpoint:?} {:?} {:?} {method:?}", credentials.peer, credentials.bearer))
+        message(format!("{endpoint:?} {peer:?} {} {method:?}", principal.subject))
     });
     let running = start(config(), seen, GRACE).await;
     let head = "Authorization: Bearer t0ken\r\nMcp-Method: tools/call\r\n";
     let answer = running.send(post("/servers/git/mcp?access_token=query", head, "{}")).await;
-    assert!(answer.ends_with(r#"Server("git") Address(127.0.0.1) Some("t0ken") Some("tools/call")"#), "{answer}");
+    assert!(answer.ends_with(r#"Server("git") Address(127.0.0.1) t0ken Some("tools/call")"#), "{answer}");
     let answer = running.send(post("/mcp?access_token=query", "", "{}")).await;
-    assert!(answer.ends_with("All Address(127.0.0.1) None None"), "{answer}");
+    assert!(answer.ends_with("All Address(127.0.0.1) nobody None"), "{answer}");
+}
+
+#[tokio::test]
+async fn who_is_behind_a_message_is_asked_before_its_body_is_read() {
+    let running = running().await;
+    let stranger = "authorization: Bearer stranger\r\n";
+    let endless = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 900\r\n";
+    let mut stream = running.connect().await;
+    stream.write_all(format!("{endless}{stranger}\r\n").as_bytes()).await.unwrap();
+    assert!(read_to(&mut stream, "\r\n\r\n").await.starts_with("HTTP/1.1 401"));
+    for verb in ["GET", "DELETE"] {
+        assert_eq!(status(&running.send(plain(verb, "/mcp", stranger)).await), 401);
+    }
+}
+
+#[tokio::test]
+async fn metadata_is_for_everybody_and_for_pages_of_allowed_origins() {
+    let running = running().await;
+    let path = "/.well-known/oauth-protected-resource/mcp";
+    let head = "authorization: Bearer stranger\r\norigin: https://app.example\r\n";
+    let answer = running.send(plain("GET", path, head)).await;
+    assert!(status(&answer) == 200 && answer.contains("content-type: application/json\r\n"), "{answer}");
+    assert!(answer.contains("access-control-allow-origin: https://app.example\r\n"), "{answer}");
+    assert!(answer.ends_with(&format!("{{\"resource\":\"{path}\"}}")), "{answer}");
+    assert_eq!(status(&running.send(plain("OPTIONS", path, head)).await), 204);
+    let answer = running.send(post(path, "", "{}")).await;
+    assert!(status(&answer) == 405 && answer.contains("allow: GET, OPTIONS\r\n"), "{answer}");
+    let none = running.send(plain("GET", "/.well-known/oauth-protected-resource/else", "")).await;
+    assert!(none.contains("other /.well-known/"), "{none}");
+    let foreign = running.send(plain("GET", path, "origin: https://evil.example\r\n")).await;
+    assert_eq!(status(&foreign), 403);
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ async fn messages_are_answered_on_the_stream_within_one_session() {
 }
 
 #[tokio::test]
-async fn a_session_belongs_to_the_credentials_that_opened_it() {
+async fn a_session_belongs_to_the_principal_that_opened_it() {
     let (seen, _saw) = mpsc::unbounded_channel();
     let running = start(config(), proxy(seen), GRACE).await;
     let (_stream, id) = open_stream(&running, "authorization: Bearer one\r\n").await;
@@ -128,6 +128,13 @@ async fn a_session_belongs_to_the_credentials_that_opened_it() {
         assert!(running.send(post(&path, head, LIST)).await.starts_with("HTTP/1.1 404"), "{head}");
     }
     assert!(accepted(&running.send(post(&path, "authorization: Bearer one\r\n", LIST)).await));
+    // Somebody who is nobody gets no stream, and learns nothing of those there are.
+    let stranger = "authorization: Bearer stranger\r\n";
+    for request in
+        [plain("GET", "/sse", stranger), post(&path, stranger, LIST), post("/messages?session=x", stranger, LIST)]
+    {
+        assert!(running.send(request).await.starts_with("HTTP/1.1 401"));
+    }
     let (_stream, id) = open_stream(&running, "").await;
     let path = format!("/messages?session={id}");
     assert!(running.send(post(&path, "authorization: Bearer one\r\n", LIST)).await.starts_with("HTTP/1.1 404"));
@@ -146,9 +153,9 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     assert_eq!(stop.await.unwrap(), 0);
     let sessions = Sessions::new(1);
     let session = || {
-        let credentials = Credentials { peer: lockgate_authn::Peer::Stdio, bearer: None };
-        let owner =
-            Arc::new(Owner { caller: Caller { credentials, endpoint: Endpoint::All }, proxied: Mutex::default() });
+        let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
+        let caller = Caller { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
+        let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
         Session { owner, out: mpsc::channel(1).0 }
     };
     assert!(sessions.add(session()).is_ok());

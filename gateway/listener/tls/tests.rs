@@ -8,7 +8,7 @@ use super::*;
 
 pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let files = Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
+    let files = Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem"), clients: None };
     for (path, text) in [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())] {
         // Replaced, not written over, as certificate tools do.
         let fresh = path.with_extension("new");
@@ -47,10 +47,14 @@ fn errors_name_the_file() {
 
     let missing = Tls { cert: folder.path().join("none.pem"), ..files.clone() };
     assert!(fails(&missing).contains("none.pem"));
-    let swapped = Tls { cert: files.key.clone(), key: files.cert.clone() };
+    let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), clients: None };
     assert!(fails(&swapped).contains("holds no certificate"));
+    let clients = |ca: &Path| Tls { clients: Some(Clients { ca: ca.into(), required: true }), ..files.clone() };
+    assert!(Identity::load(clients(&files.cert)).is_ok());
+    assert!(fails(&clients(&folder.path().join("none.pem"))).contains("none.pem"));
+    assert!(fails(&clients(&files.key)).contains("holds no authorities"));
     let other = TempDir::new().unwrap();
     let (foreign, _) = write_pair(&other, "localhost");
-    let mixed = Tls { cert: files.cert, key: foreign.key };
+    let mixed = Tls { cert: files.cert, key: foreign.key, clients: None };
     assert!(fails(&mixed).contains("do not go together"));
 }

@@ -1,0 +1,59 @@
+//! Tests of `certificate`.
+
+use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair, SanType};
+
+use super::*;
+
+fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Nameless> {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.distinguished_name.push(DnType::CommonName, "Test CA");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    edit(&mut params);
+    let made = params.signed_by(&KeyPair::generate().unwrap(), &authority).unwrap();
+    Certificate::read(made.der())
+}
+
+#[test]
+fn the_most_telling_name_is_the_subject_and_says_its_kind() {
+    let spiffe = SanType::URI("spiffe://acme/ci".try_into().unwrap());
+    let dns = SanType::DnsName("CI.acme.test".try_into().unwrap());
+    let mail = SanType::Rfc822Name("ci@acme.test".try_into().unwrap());
+    let cases = [
+        (vec![dns.clone(), mail.clone(), spiffe], "uri:spiffe://acme/ci"),
+        (vec![mail.clone(), dns], "dns:ci.acme.test"),
+        (vec![mail], "email:ci@acme.test"),
+        (vec![], "cn:ci"),
+    ];
+    for (names, subject) in cases {
+        let certificate = read(|params| {
+            params.subject_alt_names = names;
+            params.distinguished_name.push(DnType::CommonName, "ci");
+            params.distinguished_name.push(DnType::OrganizationName, "Acme");
+        });
+        let certificate = certificate.unwrap();
+        assert_eq!(&*certificate.identity.subject, subject);
+        assert!(certificate.identity.issuer.starts_with("certificate:"), "{}", certificate.identity.issuer);
+        assert!(certificate.identity.issuer.contains("CN=Test CA"));
+        assert_eq!(certificate.identity.organisation.as_deref(), Some("Acme"));
+        assert_eq!(certificate.fingerprint.len(), 64);
+        assert!(certificate.names.iter().any(|name| &**name == subject) && certificate.names.contains(&"cn:ci".into()));
+    }
+}
+
+#[test]
+fn a_common_name_cannot_pass_for_another_kind() {
+    let certificate = read(|params| params.distinguished_name.push(DnType::CommonName, "uri:spiffe://acme/ci"));
+    assert_eq!(&*certificate.unwrap().identity.subject, "cn:uri:spiffe://acme/ci");
+}
+
+#[test]
+fn certificates_without_a_usable_name_are_nobody() {
+    assert_eq!(read(|_| {}).unwrap_err(), Nameless::NoName);
+    assert_eq!(read(|p| p.distinguished_name.push(DnType::CommonName, "a\nb")).unwrap_err(), Nameless::NoName);
+    for garbage in [&b""[..], b"\x30\x03abc", &[0x30; 100]] {
+        assert_eq!(Certificate::read(garbage).unwrap_err(), Nameless::Unreadable);
+    }
+}

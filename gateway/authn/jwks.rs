@@ -1,0 +1,295 @@
+//! The keys of one issuer: fetched in the background, replaced as one, used on while fetching fails, but not for ever.
+//! A key is only good for the algorithm it was made for, and no symmetric key is ever taken. Requests do not fetch; they
+//! may ask for an early fetch, now and then, and wait for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use lockgate_egress::Policy;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use url::Url;
+
+use crate::config;
+use crate::fetch::Outside;
+
+/// Keys of one set; further ones are not looked at.
+const MAX_KEYS: usize = 64;
+/// How long a request waits for keys.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Requests that wait at once for one issuer's keys; further ones are refused.
+const MAX_WAITING: u64 = 16;
+/// Pause after the first failure; doubles up to the refresh time.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+
+/// One issuer of tokens and its keys.
+pub(crate) struct Issuer {
+    pub(crate) config: config::Issuer,
+    keys: ArcSwapOption<Vec<Key>>,
+    /// Grows whenever the keys change, so that what was verified with older ones is verified again.
+    generation: AtomicU64,
+    /// Grows with every attempt to fetch.
+    attempts: watch::Sender<u64>,
+    waiting: AtomicU64,
+    wanted: Arc<Notify>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The set as it was fetched, to tell whether it changed.
+    text: Value,
+    last_attempt: Option<Instant>,
+    last_success: Option<Instant>,
+    running: bool,
+}
+
+/// One public key.
+pub(crate) struct Key {
+    id: Option<Box<str>>,
+    algorithms: Vec<Algorithm>,
+    pub(crate) key: DecodingKey,
+}
+
+impl Issuer {
+    /// An issuer whose keys are fetched from now on, until it is dropped.
+    pub(crate) fn start(config: config::Issuer, outside: Outside) -> Arc<Self> {
+        let issuer = Arc::new(Self::new(config));
+        issuer.state.lock().running = true;
+        tokio::spawn(follow(Arc::downgrade(&issuer), Arc::clone(&issuer.wanted), outside));
+        issuer
+    }
+
+    fn new(config: config::Issuer) -> Self {
+        Self {
+            config,
+            keys: ArcSwapOption::empty(),
+            generation: AtomicU64::new(0),
+            attempts: watch::Sender::new(0),
+            waiting: AtomicU64::new(0),
+            wanted: Arc::new(Notify::new()),
+            state: Mutex::default(),
+        }
+    }
+
+    /// An issuer that nobody fetches for.
+    #[cfg(test)]
+    pub(crate) fn with_keys(config: config::Issuer, keys: Value) -> Arc<Self> {
+        let issuer = Arc::new(Self::new(config));
+        issuer.put(keys);
+        issuer
+    }
+
+    #[cfg(test)]
+    pub(crate) fn put(&self, keys: Value) {
+        self.take(Ok(keys), 0);
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn keys(&self) -> Option<Arc<Vec<Key>>> {
+        self.keys.load_full()
+    }
+
+    /// Waits for a fetch that runs, or for one that is allowed now. `false` when there is none to wait for.
+    pub(crate) async fn refreshed(&self) -> bool {
+        let mut attempts = self.attempts.subscribe();
+        {
+            let mut state = self.state.lock();
+            let rested = state.last_attempt.is_none_or(|last| last.elapsed() >= self.config.cooldown);
+            if !state.running && !rested {
+                return false;
+            }
+            if !state.running {
+                state.running = true;
+                self.wanted.notify_one();
+            }
+        }
+        let _place = Waiting(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
+            return false;
+        }
+        matches!(tokio::time::timeout(PATIENCE, attempts.changed()).await, Ok(Ok(())))
+    }
+
+    /// Takes over what a fetch brought. Gives the pause until the next one.
+    fn take(&self, fetched: Result<Value, String>, failures: u32) -> (Duration, u32) {
+        let mut state = self.state.lock();
+        (state.running, state.last_attempt) = (false, Some(Instant::now()));
+        let issuer = &self.config.issuer;
+        let parsed = fetched.and_then(|text| {
+            let keys = parse(&text, &self.config.algorithms)?;
+            Ok((text, keys))
+        });
+        let next = match parsed {
+            Ok((text, keys)) => {
+                state.last_success = Some(Instant::now());
+                if state.text != text || self.keys.load().is_none() {
+                    tracing::info!(issuer, keys = keys.len(), "keys of an issuer loaded");
+                    state.text = text;
+                    self.replace(Some(keys));
+                }
+                (self.config.refresh, 0)
+            }
+            Err(error) => {
+                let old = state.last_success.is_some_and(|last| last.elapsed() < self.config.stale);
+                tracing::warn!(issuer, %error, kept = old, "keys of an issuer cannot be fetched");
+                if !old && self.keys.load().is_some() {
+                    self.replace(None);
+                }
+                let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(self.config.refresh);
+                (pause, failures.saturating_add(1))
+            }
+        };
+        drop(state);
+        self.attempts.send_modify(|attempts| *attempts = attempts.wrapping_add(1));
+        next
+    }
+
+    fn replace(&self, keys: Option<Vec<Key>>) {
+        self.keys.store(keys.map(Arc::new));
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        // The task looks, and finds nobody to fetch for.
+        self.wanted.notify_one();
+    }
+}
+
+struct Waiting<'a>(&'a AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn follow(issuer: Weak<Issuer>, wanted: Arc<Notify>, outside: Outside) {
+    let mut failures = 0;
+    loop {
+        let Some(config) = issuer.upgrade().map(|issuer| issuer.config.clone()) else { return };
+        let fetched = fetch(&config, &outside).await;
+        let Some(found) = issuer.upgrade() else { return };
+        let (pause, failed) = found.take(fetched, failures);
+        failures = failed;
+        drop(found);
+        let _ = tokio::time::timeout(pause, wanted.notified()).await;
+    }
+}
+
+async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, String> {
+    if let Some(url) = &config.jwks {
+        return outside.get(url, Policy::Operator).await;
+    }
+    let url = discover(&config.issuer, outside).await?;
+    // Named by the issuer and not by the operator: only the issuer's own host may be inside.
+    let own = Url::parse(&config.issuer).is_ok_and(|issuer| issuer.origin() == url.origin());
+    outside.get(&url, if own { Policy::Operator } else { Policy::Public }).await
+}
+
+/// The address of the keys, from the issuer's metadata: RFC 8414, then OpenID Connect, in the order of the specification.
+async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
+    let mut last = String::new();
+    for place in places(issuer)? {
+        match outside.get(&place, Policy::Operator).await {
+            Ok(document) => return keys_of(&document, issuer),
+            Err(error) => last = error,
+        }
+    }
+    Err(format!("no metadata: {last}"))
+}
+
+/// Where an issuer's metadata may be.
+fn places(issuer: &str) -> Result<Vec<Url>, String> {
+    let base = Url::parse(issuer).map_err(|error| error.to_string())?;
+    let path = base.path().trim_end_matches('/');
+    let mut places = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    if !path.is_empty() {
+        places.push(format!("{path}/.well-known/openid-configuration"));
+    }
+    let at = |path: &String| {
+        let mut url = base.clone();
+        url.set_path(path);
+        url.set_query(None);
+        url
+    };
+    Ok(places.iter().map(at).collect())
+}
+
+/// The keys' address in a metadata document, if the document is this issuer's and the address no weaker than its own.
+fn keys_of(document: &Value, issuer: &str) -> Result<Url, String> {
+    if document.get("issuer").and_then(Value::as_str) != Some(issuer) {
+        return Err("the metadata is of another issuer".into());
+    }
+    let url = document.get("jwks_uri").and_then(Value::as_str).and_then(|text| Url::parse(text).ok());
+    let url = url.ok_or("the metadata has no `jwks_uri`")?;
+    let secure = url.scheme() == "https" || url.scheme() == "http" && issuer.starts_with("http:");
+    if secure { Ok(url) } else { Err("`jwks_uri` is not https".into()) }
+}
+
+/// The usable keys of a set. One that we do not understand is left out; a set without any is an error.
+fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
+    let keys = set.get("keys").and_then(Value::as_array).ok_or("the answer is no key set")?;
+    let keys: Vec<Key> = keys.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect();
+    if keys.is_empty() { Err("the key set has no key for the configured algorithms".into()) } else { Ok(keys) }
+}
+
+fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {
+    let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
+    let common = &jwk.common;
+    let signs = common.public_key_use.as_ref().is_none_or(|usage| *usage == PublicKeyUse::Signature)
+        && common.key_operations.as_ref().is_none_or(|all| all.contains(&KeyOperations::Verify));
+    let mut algorithms = possible(&jwk.algorithm);
+    if let Some(pinned) = common.key_algorithm {
+        algorithms.retain(|algorithm| same(*algorithm, pinned));
+    }
+    algorithms.retain(|algorithm| allowed.contains(algorithm));
+    if !signs || algorithms.is_empty() {
+        return None;
+    }
+    let id = common.key_id.as_deref().map(Into::into);
+    Some(Key { id, algorithms, key: DecodingKey::from_jwk(&jwk).ok()? })
+}
+
+/// What a key could be used for, by its kind. Symmetric keys: nothing.
+fn possible(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
+    use Algorithm as A;
+    match parameters {
+        AlgorithmParameters::RSA(_) => vec![A::RS256, A::RS384, A::RS512, A::PS256, A::PS384, A::PS512],
+        AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P256 => vec![A::ES256],
+        AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P384 => vec![A::ES384],
+        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => vec![A::EdDSA],
+        _ => Vec::new(),
+    }
+}
+
+fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
+    pinned.to_string().parse() == Ok(algorithm)
+}
+
+/// The key that a token names, for the algorithm it names. Without a name there must be one such key alone.
+pub(crate) fn find<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Option<&'a Key> {
+    let mut fitting = keys
+        .iter()
+        .filter(|key| key.algorithms.contains(&algorithm) && id.is_none_or(|id| key.id.as_deref() == Some(id)));
+    match (fitting.next(), id) {
+        (Some(_), None) if fitting.next().is_some() => None,
+        (found, _) => found,
+    }
+}
+
+#[cfg(test)]
+mod tests;

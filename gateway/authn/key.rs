@@ -1,0 +1,171 @@
+//! API keys: `lg_<id>_<secret>`, 256 random bits, of which only a hash is kept. A key is found by its id and proved by
+//! its hash, compared in constant time; what is said of a key that is no longer good is said to its holder alone.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::Unknown;
+use crate::principal::{Identity, KEY, Principal};
+
+/// What every key begins with.
+pub const PREFIX: &str = "lg_";
+const ID_BYTES: usize = 8;
+const SECRET_BYTES: usize = 32;
+
+/// What is kept of a key: everything but its secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    /// 16 hexadecimal digits. The subject of its holder.
+    pub id: String,
+    /// BLAKE3 of the whole key.
+    pub hash: [u8; 32],
+    /// For people.
+    pub name: String,
+    pub organisation: Option<String>,
+    pub roles: Vec<String>,
+    pub scopes: Vec<String>,
+    pub agent: Option<String>,
+    /// Unix seconds.
+    pub created: u64,
+    /// Unix seconds; for ever without it.
+    pub expires: Option<u64>,
+    /// Unix seconds; in force without it.
+    pub revoked: Option<u64>,
+}
+
+/// The machine has no randomness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandomness;
+
+impl Key {
+    /// A new key without name and grants, and its text, which is not kept anywhere.
+    ///
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn mint(now: u64) -> Result<(Self, String), NoRandomness> {
+        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        getrandom::fill(&mut id).map_err(|_| NoRandomness)?;
+        getrandom::fill(&mut secret).map_err(|_| NoRandomness)?;
+        let id = hex(&id);
+        let text = format!("{PREFIX}{id}_{}", hex(&secret));
+        let key = Self {
+            id,
+            hash: *blake3::hash(text.as_bytes()).as_bytes(),
+            name: String::new(),
+            organisation: None,
+            roles: Vec::new(),
+            scopes: Vec::new(),
+            agent: None,
+            created: now,
+            expires: None,
+            revoked: None,
+        };
+        Ok((key, text))
+    }
+
+    /// `revoked`, `expired` or `active` at this time.
+    #[must_use]
+    pub fn state(&self, now: u64) -> &'static str {
+        match self {
+            Self { revoked: Some(_), .. } => "revoked",
+            Self { expires: Some(expires), .. } if *expires <= now => "expired",
+            _ => "active",
+        }
+    }
+}
+
+/// Whether a text can be a key's id.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    text.len() == ID_BYTES * 2 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// The hash of a keys file, `blake3:` and 64 hexadecimal digits.
+#[must_use]
+pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
+    blake3::Hash::from_hex(text.strip_prefix("blake3:")?).ok().map(Into::into)
+}
+
+/// The form that [`parse_hash`] reads.
+#[must_use]
+pub fn write_hash(hash: &[u8; 32]) -> String {
+    format!("blake3:{}", hex(hash))
+}
+
+/// Unix seconds of a time as people write it: `2027-01-31`, or RFC 3339.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<u64> {
+    let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
+    let seconds = OffsetDateTime::parse(&whole, &Rfc3339).ok()?.unix_timestamp();
+    u64::try_from(seconds).ok()
+}
+
+/// A time in RFC 3339, in UTC.
+#[must_use]
+pub fn write_time(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Never shows the hash.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All keys, ready to compare.
+pub(crate) struct Ring(HashMap<Box<str>, Held>);
+
+struct Held {
+    hash: [u8; 32],
+    expires: u64,
+    revoked: bool,
+    principal: Principal,
+}
+
+impl Ring {
+    pub(crate) fn new(keys: &[Key], scopes: impl Fn(&[String]) -> Box<[std::sync::Arc<str>]>) -> Self {
+        let held = |key: &Key| {
+            let mut identity = Identity::new(KEY, &key.id);
+            identity.organisation = key.organisation.as_deref().map(Into::into);
+            identity.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
+            identity.scopes = scopes(&key.scopes);
+            identity.agent = key.agent.as_deref().map(Into::into);
+            Held {
+                hash: key.hash,
+                expires: key.expires.unwrap_or(u64::MAX),
+                revoked: key.revoked.is_some(),
+                principal: Principal::new(identity),
+            }
+        };
+        Self(keys.iter().map(|key| (key.id.as_str().into(), held(key))).collect())
+    }
+
+    /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.
+    pub(crate) fn find(&self, text: &str, hash: &[u8; 32], now: impl FnOnce() -> u64) -> Result<Principal, Unknown> {
+        let id = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
+        let held = self.0.get(id);
+        // An unknown id takes as long as a wrong secret.
+        let expected = held.map_or(&[0; 32], |held| &held.hash);
+        let proved = bool::from(hash.ct_eq(expected));
+        match held.filter(|_| proved) {
+            None => Err(Unknown::Invalid),
+            Some(held) if held.revoked => Err(Unknown::Revoked),
+            Some(held) if held.expires != u64::MAX && held.expires <= now() => Err(Unknown::Expired),
+            Some(held) => Ok(held.principal.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The endpoints as resources of OAuth (RFC 9728): their URLs, their metadata documents, and the challenges that point at
+//! them. URLs come from the configuration, never from a request. Page: basic/authorization (2026-07-28).
+
+use serde_json::json;
+use url::Url;
+
+use crate::Unknown;
+use crate::config::Config;
+
+/// Where metadata documents are, before the path of the resource.
+pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// An endpoint: a resource of its own, with its own audience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// `/mcp`
+    All,
+    /// `/servers/{slug}/mcp`
+    Server(&'a str),
+}
+
+/// How endpoints are called from outside.
+pub(crate) struct Names {
+    /// Scheme, host and port.
+    origin: String,
+    /// What stands before `/mcp`: empty, or `/something`.
+    prefix: String,
+    issuers: Vec<String>,
+    required: String,
+    supported: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn new(config: &Config) -> Option<Self> {
+        let url = config.public_url.as_ref().filter(|_| !config.issuers.is_empty())?;
+        let mut supported = config.scopes.required.clone();
+        let further = config.scopes.tools.iter().flat_map(|rule| &rule.scopes);
+        for scope in further {
+            if !supported.contains(scope) {
+                supported.push(scope.clone());
+            }
+        }
+        Some(Self {
+            origin: origin(url),
+            prefix: url.path().trim_end_matches('/').to_owned(),
+            issuers: config.issuers.iter().map(|issuer| issuer.issuer.clone()).collect(),
+            required: config.scopes.required.join(" "),
+            supported,
+        })
+    }
+
+    /// The canonical URL of an endpoint.
+    pub(crate) fn url(&self, resource: Resource<'_>) -> String {
+        format!("{}{}{}", self.origin, self.prefix, path(resource))
+    }
+
+    /// Whether an audience is this endpoint's URL. Allocates nothing.
+    pub(crate) fn is(&self, audience: &str, resource: Resource<'_>) -> bool {
+        let Some((origin, rest)) = audience.split_at_checked(self.origin.len()) else { return false };
+        let Some(path) = rest.strip_prefix(&*self.prefix) else { return false };
+        let same = match resource {
+            Resource::All => path == "/mcp",
+            Resource::Server(slug) => {
+                path.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp")) == Some(slug)
+            }
+        };
+        same && origin.eq_ignore_ascii_case(&self.origin)
+    }
+
+    fn metadata_url(&self, resource: Resource<'_>) -> String {
+        format!("{}{WELL_KNOWN}{}{}", self.origin, self.prefix, path(resource))
+    }
+
+    /// The document at a path that begins with [`WELL_KNOWN`], with the prefix that clients see or without it.
+    /// Which servers there are is not told: every well-formed name has a document.
+    pub(crate) fn document(&self, path: &str) -> Option<String> {
+        let inner = path.strip_prefix(WELL_KNOWN)?;
+        let inner = inner.strip_prefix(&*self.prefix).unwrap_or(inner);
+        let resource = match inner {
+            "" | "/mcp" => Resource::All,
+            inner => {
+                let slug = inner.strip_prefix("/servers/")?.strip_suffix("/mcp")?;
+                let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+                Resource::Server(slug).only_if((1..=64).contains(&slug.len()) && slug.bytes().all(plain))?
+            }
+        };
+        let mut document = json!({
+            "resource": self.url(resource),
+            "authorization_servers": self.issuers,
+            "bearer_methods_supported": ["header"],
+        });
+        if !self.supported.is_empty() {
+            document["scopes_supported"] = json!(self.supported);
+        }
+        Some(document.to_string())
+    }
+
+    /// The value of `WWW-Authenticate`, with the scopes that the request needs (RFC 6750, section 3).
+    pub(crate) fn challenge(&self, error: Option<(&str, &str)>, scopes: Option<&str>, at: Resource<'_>) -> String {
+        let mut parts = Vec::with_capacity(4);
+        if let Some((error, words)) = error {
+            parts.push(format!("error=\"{error}\""));
+            parts.push(format!("error_description=\"{words}\""));
+        }
+        let scopes = scopes.unwrap_or(&self.required);
+        if !scopes.is_empty() {
+            parts.push(format!("scope=\"{scopes}\""));
+        }
+        parts.push(format!("resource_metadata=\"{}\"", self.metadata_url(at)));
+        format!("Bearer {}", parts.join(", "))
+    }
+}
+
+impl Resource<'_> {
+    fn only_if(self, valid: bool) -> Option<Self> {
+        valid.then_some(self)
+    }
+}
+
+/// The error of RFC 6750 for a refusal. A request without credentials gets none.
+pub(crate) fn error_of(unknown: Unknown) -> Option<&'static str> {
+    match unknown {
+        Unknown::Missing | Unknown::Unavailable => None,
+        Unknown::Invalid | Unknown::Expired | Unknown::Revoked | Unknown::Audience => Some("invalid_token"),
+        Unknown::Scope => Some("insufficient_scope"),
+    }
+}
+
+fn path(resource: Resource<'_>) -> String {
+    match resource {
+        Resource::All => "/mcp".into(),
+        Resource::Server(slug) => format!("/servers/{slug}/mcp"),
+    }
+}
+
+/// Scheme, host and port: lower case, without a default port.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Which scopes a request needs, and what granted scopes imply. Everything is expanded and compiled when the
+//! configuration is read; nothing is allowed here, only asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use crate::config::Scopes;
+use crate::principal::Identity;
+
+/// Scopes that one credential may grant; further ones are not looked at.
+pub(crate) const MAX_SCOPES: usize = 256;
+
+/// Compiled [`Scopes`].
+pub(crate) struct Needs {
+    pub(crate) required: Box<[Box<str>]>,
+    tools: Vec<(GlobSet, Box<[Box<str>]>)>,
+    implies: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+impl Needs {
+    pub(crate) fn compile(config: &Scopes) -> Result<Self, globset::Error> {
+        let boxed = |scopes: &[String]| scopes.iter().map(|scope| scope.as_str().into()).collect();
+        let tools = config.tools.iter().map(|rule| {
+            let mut globs = GlobSetBuilder::new();
+            for glob in &rule.tools {
+                globs.add(Glob::new(glob)?);
+            }
+            Ok((globs.build()?, boxed(&rule.scopes)))
+        });
+        Ok(Self {
+            required: boxed(&config.required),
+            tools: tools.collect::<Result<_, globset::Error>>()?,
+            implies: config.implies.clone(),
+        })
+    }
+
+    /// The granted scopes and, again and again, what they imply.
+    pub(crate) fn expand<'a>(&self, granted: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
+        let mut all = BTreeSet::new();
+        let mut open: Vec<&str> = granted.into_iter().take(MAX_SCOPES).collect();
+        while let Some(scope) = open.pop() {
+            if all.len() < MAX_SCOPES * 4 && all.insert(Arc::from(scope)) {
+                open.extend(self.implies.get(scope).into_iter().flatten().map(String::as_str));
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// Whether every request of this caller has what every request needs.
+    pub(crate) fn base(&self, identity: &Identity) -> bool {
+        self.required.iter().all(|scope| identity.has_scope(scope))
+    }
+
+    /// All scopes that a call of a tool needs, when the caller lacks one of them.
+    pub(crate) fn lacking(&self, identity: &Identity, slug: &str, own: &str) -> Option<Vec<&str>> {
+        if self.tools.is_empty() {
+            return None;
+        }
+        let spellings = [format!("{slug}__{own}"), format!("{slug}/{own}")];
+        let rules = self.tools.iter().filter(|(globs, _)| spellings.iter().any(|name| globs.is_match(name)));
+        let mut all: Vec<&str> = self.required.iter().map(AsRef::as_ref).collect();
+        for scope in rules.flat_map(|(_, scopes)| scopes.iter().map(AsRef::as_ref)) {
+            if !all.contains(&scope) {
+                all.push(scope);
+            }
+        }
+        (!all.iter().all(|scope| identity.has_scope(scope))).then_some(all)
+    }
+}
+
+/// Whether a text is a scope: RFC 6749, section 3.3.
+#[must_use]
+pub fn is_scope(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|b| matches!(b, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Access tokens: JWTs of configured issuers, read once and narrowly. Which key verifies a token follows from its issuer
+//! and its key id alone; keys and addresses that a token brings along are not looked at. Verified ones are remembered for
+//! a moment, by a digest. Pages: RFC 7515, 7519, 8725; basic/authorization (2026-07-28).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::Algorithm;
+use moka::Expiry;
+use moka::sync::Cache;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::Unknown;
+use crate::claims;
+use crate::fetch::Outside;
+use crate::jwks::{self, Issuer};
+use crate::principal::Principal;
+use crate::resource::{Names, Resource};
+use crate::scope::Needs;
+
+/// Longest token.
+const MAX_TOKEN: usize = 16 * 1024;
+/// Longest time for which a verified token is remembered.
+const MEMORY: Duration = Duration::from_secs(60);
+/// Audiences of one token; one with more is refused.
+const MAX_AUDIENCES: usize = 64;
+
+/// The issuers, and what was verified lately.
+pub(crate) struct Tokens {
+    issuers: Vec<Arc<Issuer>>,
+    verified: Cache<[u8; 32], Arc<Verified>, std::hash::RandomState>,
+    names: Names,
+}
+
+/// A token that was good when it was verified.
+struct Verified {
+    principal: Principal,
+    issuer: Arc<Issuer>,
+    /// Of the issuer's keys.
+    generation: u64,
+    audiences: Vec<String>,
+    /// One of the audiences is good at every endpoint.
+    everywhere: bool,
+    /// Unix seconds.
+    expires: u64,
+}
+
+/// The members of a token's header that we look at.
+#[derive(Deserialize)]
+struct Header {
+    alg: Algorithm,
+    kid: Option<String>,
+    typ: Option<String>,
+    crit: Option<Value>,
+    enc: Option<Value>,
+    zip: Option<Value>,
+    b64: Option<Value>,
+}
+
+/// A token taken apart; nothing of it is verified.
+struct Parts<'a> {
+    signed: &'a str,
+    signature: &'a str,
+    header: Header,
+    claims: Map<String, Value>,
+}
+
+impl Tokens {
+    /// Issuers whose configuration is unchanged keep their keys.
+    pub(crate) fn start(config: &crate::Config, outside: &Outside, old: Option<&Self>) -> Option<Self> {
+        let names = Names::new(config)?;
+        let issuer = |wanted: &crate::config::Issuer| {
+            let kept = old.and_then(|old| old.issuers.iter().find(|issuer| issuer.config == *wanted));
+            kept.map_or_else(|| Issuer::start(wanted.clone(), outside.clone()), Arc::clone)
+        };
+        let issuers = config.issuers.iter().map(issuer).collect();
+        Some(Self::with(issuers, names, config.token_cache))
+    }
+
+    fn with(issuers: Vec<Arc<Issuer>>, names: Names, capacity: usize) -> Self {
+        let capacity = u64::try_from(capacity).unwrap_or(u64::MAX);
+        let verified = Cache::builder().max_capacity(capacity).expire_after(UntilExpiry).build();
+        Self { issuers, verified, names }
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The holder of a token at an endpoint; `digest` is of the whole token.
+    pub(crate) async fn holder(
+        &self,
+        token: &str,
+        digest: &[u8; 32],
+        needs: &Needs,
+        resource: Resource<'_>,
+    ) -> Result<Principal, Unknown> {
+        if let Some(known) = self.verified.get(digest).filter(|known| known.is_current()) {
+            return self.admit(&known, resource);
+        }
+        let verified = Arc::new(self.verify(token, needs).await?);
+        if verified.expires > now() {
+            self.verified.insert(*digest, Arc::clone(&verified));
+        }
+        self.admit(&verified, resource)
+    }
+
+    fn admit(&self, token: &Verified, resource: Resource<'_>) -> Result<Principal, Unknown> {
+        let meant = token.everywhere || token.audiences.iter().any(|audience| self.names.is(audience, resource));
+        if meant { Ok(token.principal.clone()) } else { Err(Unknown::Audience) }
+    }
+
+    async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Unknown> {
+        let parts = Parts::read(token).ok_or(Unknown::Invalid)?;
+        let named = parts.claims.get("iss").and_then(Value::as_str).ok_or(Unknown::Invalid)?;
+        let issuer = self.issuers.iter().find(|issuer| issuer.config.issuer == named).ok_or(Unknown::Invalid)?;
+        if !issuer.config.algorithms.contains(&parts.header.alg) {
+            return Err(Unknown::Invalid);
+        }
+        let mut may_ask = true;
+        loop {
+            // Read before the keys: if they change meanwhile, the token is verified again.
+            let generation = issuer.generation();
+            let keys = issuer.keys();
+            let key = keys.as_ref().and_then(|keys| jwks::find(keys, parts.header.kid.as_deref(), parts.header.alg));
+            if let Some(key) = key {
+                let good =
+                    jsonwebtoken::crypto::verify(parts.signature, parts.signed.as_bytes(), &key.key, parts.header.alg);
+                return match good {
+                    Ok(true) => parts.accept(issuer, generation, needs),
+                    _ => Err(Unknown::Invalid),
+                };
+            }
+            let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };
+            if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
+                return Err(unknown);
+            }
+        }
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn read(token: &'a str) -> Option<Self> {
+        if token.len() > MAX_TOKEN {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        if claims.contains('.') || signature.is_empty() {
+            return None;
+        }
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+        let plain = header.crit.is_none() && header.enc.is_none() && header.zip.is_none() && header.b64.is_none();
+        if !plain || !header.typ.as_deref().is_none_or(is_access_token) {
+            return None;
+        }
+        Some(Self { signed, signature, header, claims: serde_json::from_slice(&decode(claims)?).ok()? })
+    }
+
+    /// What a good signature leaves to check: times and audience, then who it is.
+    fn accept(&self, issuer: &Arc<Issuer>, generation: u64, needs: &Needs) -> Result<Verified, Unknown> {
+        let (now, skew) = (now(), issuer.config.skew.as_secs());
+        let expires = seconds(self.claims.get("exp")).ok_or(Unknown::Invalid)?;
+        if expires.saturating_add(skew) <= now {
+            return Err(Unknown::Expired);
+        }
+        for later in ["nbf", "iat"] {
+            if let Some(value) = self.claims.get(later) {
+                let begins = seconds(Some(value)).ok_or(Unknown::Invalid)?;
+                if begins > now.saturating_add(skew) {
+                    return Err(Unknown::Invalid);
+                }
+            }
+        }
+        let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
+        let config = &issuer.config;
+        let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs).ok_or(Unknown::Invalid)?;
+        Ok(Verified {
+            principal: Principal::new(identity),
+            issuer: Arc::clone(issuer),
+            generation,
+            everywhere: audiences.iter().any(|audience| config.audiences.contains(audience)),
+            audiences,
+            expires,
+        })
+    }
+}
+
+impl Verified {
+    /// Whether the keys are the ones that it was verified with. Its time is the cache's business.
+    fn is_current(&self) -> bool {
+        self.issuer.generation() == self.generation
+    }
+}
+
+/// `JWT` or an access token by RFC 9068; tokens for other uses say so.
+fn is_access_token(typ: &str) -> bool {
+    let typ = typ.get(..12).filter(|start| start.eq_ignore_ascii_case("application/")).map_or(typ, |_| &typ[12..]);
+    typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
+}
+
+/// A NumericDate, rounded down.
+fn seconds(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    let whole = |real: f64| {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range just checked")]
+        (0.0..9.0e15).contains(&real).then_some(real as u64)
+    };
+    value.as_u64().or_else(|| value.as_f64().and_then(whole))
+}
+
+/// One text or a list of them; anything else, or nothing, is no audience.
+fn audiences(value: Option<&Value>) -> Option<Vec<String>> {
+    let all: Vec<String> = match value? {
+        Value::String(one) => vec![one.clone()],
+        Value::Array(many) if many.len() <= MAX_AUDIENCES => {
+            many.iter().map(|one| one.as_str().map(str::to_owned)).collect::<Option<_>>()?
+        }
+        _ => return None,
+    };
+    (!all.is_empty()).then_some(all)
+}
+
+/// Unix time in seconds.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// Forgets a token when it expires, or after [`MEMORY`].
+struct UntilExpiry;
+
+impl Expiry<[u8; 32], Arc<Verified>> for UntilExpiry {
+    fn expire_after_create(&self, _: &[u8; 32], token: &Arc<Verified>, _: Instant) -> Option<Duration> {
+        Some(Duration::from_secs(token.expires.saturating_sub(now())).min(MEMORY))
+    }
+
+    fn expire_after_update(
+        &self,
+        key: &[u8; 32],
+        token: &Arc<Verified>,
+        at: Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        self.expire_after_create(key, token, at)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

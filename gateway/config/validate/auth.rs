@@ -1,0 +1,233 @@
+//! `auth`: ways for callers to show who they are that can work, and that are not weaker than they look.
+
+use std::path::PathBuf;
+
+use lockgate_authn as authn;
+use url::Url;
+
+use super::Check;
+use crate::raw::{self, Root};
+use crate::{keys, suggest};
+
+const ISSUERS: usize = 32;
+const PATTERN_BYTES: usize = 1024;
+const ALGORITHMS: [(&str, authn::Algorithm); 9] = [
+    ("RS256", authn::Algorithm::RS256),
+    ("RS384", authn::Algorithm::RS384),
+    ("RS512", authn::Algorithm::RS512),
+    ("PS256", authn::Algorithm::PS256),
+    ("PS384", authn::Algorithm::PS384),
+    ("PS512", authn::Algorithm::PS512),
+    ("ES256", authn::Algorithm::ES256),
+    ("ES384", authn::Algorithm::ES384),
+    ("EdDSA", authn::Algorithm::EdDSA),
+];
+const DEFAULT: [&str; 5] = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
+
+impl Check<'_> {
+    pub fn auth(&mut self, root: &Root) -> authn::Config {
+        let raw = &root.auth;
+        let config = authn::Config {
+            key: self.key(raw.key.as_ref()),
+            keys: self.keys(root),
+            keys_file: raw.keys_file.as_ref().map(|text| PathBuf::from(&text.0)),
+            issuers: self.issuers(raw),
+            token_cache: raw.token_cache.size(),
+            public_url: self.public_url(root),
+            certificates: root.http.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+            anonymous: match raw.anonymous {
+                None => authn::Anonymous::Default,
+                Some(raw::Anonymous::Never) => authn::Anonymous::Never,
+                Some(raw::Anonymous::Loopback) => authn::Anonymous::Loopback,
+                Some(raw::Anonymous::Everywhere) => authn::Anonymous::Everywhere,
+            },
+            scopes: self.scopes(&raw.scopes),
+        };
+        self.admission(&config);
+        config
+    }
+
+    /// Whether what is configured lets the right people in.
+    fn admission(&mut self, config: &authn::Config) {
+        let (path, damaged) = (["auth", "anonymous"], self.layers.damaged(&["auth"]));
+        if config.anonymous == authn::Anonymous::Everywhere {
+            let hint = "take it out, unless everybody who reaches the gateway may use it";
+            self.warning(&path, "callers need no credential", hint);
+        } else if !config.has_credentials() && !damaged {
+            if config.anonymous == authn::Anonymous::Never {
+                let hint = "set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`";
+                self.error(&path, "nobody can call: there is no way to show who one is", hint);
+            } else if self.production {
+                let hint = "write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or set `auth.keys_file`, \
+                            `auth.issuers` or `http.tls.client_ca`";
+                self.missing(&["auth", "key"], hint);
+            }
+        }
+        if config.key.is_some() && !config.scopes.required.is_empty() {
+            let hint = "make keys with `lockgate keys create --scope …` instead, and take `auth.key` out";
+            self.error(&["auth", "scopes", "required"], "the holder of `auth.key` has no scopes", hint);
+        }
+    }
+
+    fn keys(&mut self, root: &Root) -> Option<Vec<authn::key::Key>> {
+        let file = PathBuf::from(&root.auth.keys_file.as_ref()?.0);
+        if !file.exists() {
+            let shown = self.shown(&["auth", "keys_file"]);
+            let hint = "make the first key with `lockgate keys create NAME`";
+            self.warning(&["auth", "keys_file"], format!("there is no such file yet{shown}"), hint);
+        }
+        let read = keys::read(&file, &self.sources.cwd, self.problems);
+        self.wrong |= read.is_none();
+        read
+    }
+
+    fn issuers(&mut self, raw: &raw::Auth) -> Vec<authn::Issuer> {
+        if raw.issuers.len() > ISSUERS {
+            self.error(&["auth", "issuers"], format!("must be at most {ISSUERS}"), "leave some out");
+        }
+        let mut all: Vec<authn::Issuer> = Vec::new();
+        for (name, raw) in &raw.issuers {
+            if let Some(issuer) = self.issuer(name, raw) {
+                if all.iter().any(|other| other.issuer == issuer.issuer) {
+                    self.error(&["auth", "issuers", name, "issuer"], "stands twice", "keep one of them");
+                }
+                all.push(issuer);
+            }
+        }
+        all
+    }
+
+    fn issuer(&mut self, name: &str, raw: &raw::Issuer) -> Option<authn::Issuer> {
+        let path = ["auth", "issuers", name, "issuer"];
+        let Some(issuer) = &raw.issuer else {
+            if !self.layers.damaged(&path) {
+                self.error(&path, "must be given", "it is the `iss` of its tokens");
+            }
+            return None;
+        };
+        self.secure_url(&path, &issuer.0, "it is the `iss` of its tokens, such as https://login.example.com");
+        let jwks = raw.jwks_uri.as_ref();
+        let jwks = jwks
+            .map(|text| self.secure_url(&["auth", "issuers", name, "jwks_uri"], &text.0, "it is where its keys are"));
+        let claim = |text: &Option<raw::leaf::Text>| text.as_ref().map(|text| text.0.clone());
+        let defaults = authn::Claims::default();
+        let claims = authn::Claims {
+            subject: claim(&raw.claims.subject).unwrap_or(defaults.subject),
+            organisation: claim(&raw.claims.organisation),
+            roles: claim(&raw.claims.roles),
+            scopes: claim(&raw.claims.scopes).map_or(defaults.scopes, |one| vec![one]),
+            agent: claim(&raw.claims.agent).map_or(defaults.agent, |one| vec![one]),
+        };
+        Some(authn::Issuer {
+            issuer: issuer.0.clone(),
+            jwks: jwks.flatten(),
+            audiences: raw.audiences.0.clone(),
+            algorithms: self.algorithms(name, raw.algorithms.as_ref()),
+            claims,
+            refresh: raw.refresh.duration(),
+            cooldown: raw.cooldown.duration(),
+            stale: raw.stale.duration(),
+            skew: raw.clock_skew.duration(),
+        })
+    }
+
+    fn algorithms(&mut self, name: &str, raw: Option<&raw::leaf::List>) -> Vec<authn::Algorithm> {
+        let named = raw.map_or_else(|| DEFAULT.map(str::to_owned).to_vec(), |list| list.0.clone());
+        let path = ["auth", "issuers", name, "algorithms"];
+        if named.is_empty() {
+            self.error(&path, "must not be empty", "leave it out for the default");
+        }
+        let names = ALGORITHMS.map(|(name, _)| name);
+        let mut found = Vec::new();
+        for (at, word) in named.iter().enumerate() {
+            match ALGORITHMS.iter().find(|(name, _)| name == word) {
+                Some((_, algorithm)) => found.push(*algorithm),
+                None => {
+                    let hint = suggest::for_word(word, &names);
+                    let hint = hint.unwrap_or_else(|| "symmetric algorithms and `none` are never taken".into());
+                    self.item_error(&path, at, &format!("must be {}", suggest::one_of(&names)), &hint);
+                }
+            }
+        }
+        found
+    }
+
+    /// An address that is https, or http on this machine.
+    fn secure_url(&mut self, path: &[&str], text: &str, hint: &str) -> Option<Url> {
+        let url = Url::parse(text).ok().filter(|url| super::is_http(url) && url.username().is_empty());
+        let url = url.filter(|url| url.password().is_none() && url.fragment().is_none());
+        let Some(url) = url else {
+            let shown = self.shown(path);
+            self.error(path, format!("must be an https:// address{shown}"), hint);
+            return None;
+        };
+        let here = match url.host() {
+            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        if url.scheme() == "http" && !here {
+            let shown = self.shown(path);
+            self.error(path, format!("must be https: anybody on the way could let themselves in{shown}"), hint);
+        }
+        Some(url)
+    }
+
+    /// How clients reach the gateway: as configured, or where it listens when that is this machine.
+    fn public_url(&mut self, root: &Root) -> Option<Url> {
+        let path = ["http", "public_url"];
+        let hint = "such as https://mcp.example.com; endpoints are named by it in tokens";
+        if let Some(text) = &root.http.public_url {
+            let url = Url::parse(&text.0).ok().filter(|url| super::is_http(url) && url.username().is_empty());
+            let url = url.filter(|url| url.password().is_none() && url.query().is_none() && url.fragment().is_none());
+            let plain = |url: &Url| url.path().bytes().all(|b| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b));
+            if !url.as_ref().is_some_and(plain) {
+                let shown = self.shown(&path);
+                self.error(&path, format!("must be an http:// or https:// address{shown}"), hint);
+            }
+            return url;
+        }
+        if root.auth.issuers.is_empty() {
+            return None;
+        }
+        let listen = root.listen.as_ref().map_or(super::LISTEN, |text| text.0.as_str());
+        let listen = listen.replace("localhost:", "127.0.0.1:").parse::<std::net::SocketAddr>().ok();
+        match listen.filter(|listen| listen.ip().is_loopback() && listen.port() != 0) {
+            Some(listen) => {
+                let scheme = if root.http.tls.is_some() { "https" } else { "http" };
+                Url::parse(&format!("{scheme}://{listen}")).ok()
+            }
+            None => {
+                self.error(&path, "must be given: tokens are made for the address that clients use", hint);
+                None
+            }
+        }
+    }
+
+    fn scopes(&mut self, raw: &raw::Scopes) -> authn::Scopes {
+        let mut list = |path: &[&str], scopes: &raw::leaf::List| {
+            for (at, scope) in scopes.0.iter().enumerate() {
+                if !authn::is_scope(scope) {
+                    self.item_error(path, at, "is no scope", "a scope is ASCII without blanks and quotes");
+                }
+            }
+            scopes.0.clone()
+        };
+        let required = list(&["auth", "scopes", "required"], &raw.required);
+        let tools = raw.tools.iter().map(|(glob, scopes)| {
+            let scopes = list(&["auth", "scopes", "tools", glob], scopes);
+            authn::ToolScopes { tools: vec![glob.clone()], scopes }
+        });
+        let tools: Vec<authn::ToolScopes> = tools.collect();
+        let implies = raw.implies.iter();
+        let implies =
+            implies.map(|(scope, all)| (scope.clone(), list(&["auth", "scopes", "implies", scope], all))).collect();
+        for glob in raw.tools.keys() {
+            if glob.is_empty() || glob.len() > PATTERN_BYTES || globset::Glob::new(glob).is_err() {
+                self.error(&["auth", "scopes", "tools", glob], "is no pattern", "use *, ?, [a-z] and {a,b}");
+            }
+        }
+        authn::Scopes { required, tools, implies }
+    }
+}

@@ -1,0 +1,96 @@
+//! Tests of `keys`.
+
+use super::*;
+
+fn create(name: &str, scopes: &[&str], expires: Option<&str>) -> Command {
+    let scopes = scopes.iter().map(ToString::to_string).collect();
+    let grants = Grants { organisation: Some("acme: \"#1\"".into()), roles: vec!["dev".into()], scopes, agent: None };
+    let expires = expires.map(Into::into);
+    Command::Create { name: name.into(), grants, expires, file: Named { file: None } }
+}
+
+fn ask(command: &Command, file: &Path) -> Value {
+    serde_json::from_str(&run(command, file, true).unwrap()).unwrap()
+}
+
+const LIST: Command = Command::List { file: Named { file: None } };
+
+fn revoke(id: &str) -> Command {
+    Command::Revoke { id: id.into(), file: Named { file: None } }
+}
+
+#[test]
+fn a_key_is_shown_once_and_can_be_revoked() {
+    use std::os::unix::fs::PermissionsExt;
+    for name in ["keys.yaml", "keys.json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        let made = ask(&create("ci: \"main\" #1\\", &["mcp:call", "a'b"], Some("90d")), &file);
+        let (id, secret) = (made["id"].as_str().unwrap(), made["key"].as_str().unwrap());
+        assert!(secret.starts_with(&format!("lg_{id}_")));
+        let stored = std::fs::read_to_string(&file).unwrap();
+        assert!(!stored.contains(&secret[20..]), "{stored}");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let second = run(&create("other", &[], None), &file, false).unwrap();
+        assert!(second.starts_with("lg_") && second.contains("shown this once"));
+        let listed = ask(&LIST, &file);
+        assert_eq!(listed["keys"].as_array().unwrap().len(), 2);
+        assert_eq!(listed["keys"][0]["name"], "ci: \"main\" #1\\");
+        assert_eq!(listed["keys"][0]["organisation"], "acme: \"#1\"");
+        assert_eq!(listed["keys"][0]["scopes"], json!(["mcp:call", "a'b"]));
+        assert_eq!(listed["keys"][0]["state"], "active");
+        let table = run(&LIST, &file, false).unwrap();
+        for shown in [listed.to_string(), table] {
+            assert!(!shown.contains("blake3") && !shown.contains(&secret[20..]), "{shown}");
+        }
+        assert_eq!(ask(&revoke(secret), &file)["id"], id);
+        let again = ask(&revoke(id), &file)["revoked"].clone();
+        let listed = ask(&LIST, &file);
+        assert_eq!((&listed["keys"][0]["state"], &listed["keys"][0]["revoked"]), (&json!("revoked"), &again));
+        assert_eq!(listed["keys"][1]["state"], "active");
+        assert!(run(&revoke("0000000000000000"), &file, false).is_err());
+    }
+}
+
+#[test]
+fn commands_at_the_same_time_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    std::thread::scope(|scope| {
+        for worker in 0..8 {
+            let file = &file;
+            scope.spawn(move || {
+                for n in 0..5 {
+                    run(&create(&format!("{worker}-{n}"), &[], None), file, false).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(ask(&LIST, &file)["keys"].as_array().unwrap().len(), 40);
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().filter_map(Result::ok).map(|e| e.file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn mistakes_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    for (name, scopes, expires) in [
+        ("", &[][..], None),
+        ("a\nb", &[], None),
+        ("a", &["b c"], None),
+        ("a", &[], Some("1999-01-01")),
+        ("a", &[], Some("soon")),
+    ] {
+        assert!(run(&create(name, scopes, expires), &file, false).is_err(), "{name:?} {scopes:?} {expires:?}");
+    }
+    assert!(!file.exists());
+    std::fs::write(&file, "keys: [{ id: nonsense }]").unwrap();
+    let error = run(&create("a", &[], None), &file, false).unwrap_err().to_string();
+    assert!(error.contains("keys.yaml:1:") && error.contains("hexadecimal"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "keys: [{ id: nonsense }]");
+    let missing = folder.path().join("none").join("keys.yaml");
+    assert!(run(&create("a", &[], None), &missing, false).unwrap_err().to_string().contains("cannot be written"));
+}
