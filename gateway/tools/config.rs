@@ -10,6 +10,8 @@ pub struct Config {
     pub example: bool,
     /// `shell`: allowed programs, confined.
     pub shell: Option<crate::shell::Config>,
+    /// `content`: resources and prompts from configuration.
+    pub content: Option<crate::content::Config>,
     /// `web`: requests to other hosts.
     pub web: Option<crate::web::Config>,
 }
@@ -22,6 +24,7 @@ impl Config {
             "system" => self.system,
             "example" => self.example,
             "shell" => self.shell.is_some(),
+            "content" => self.content.is_some(),
             "web" => self.web.is_some(),
             _ => false,
         }

@@ -4,6 +4,7 @@
 //! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
 
 mod config;
+pub mod content;
 mod example;
 mod material;
 mod registry;
@@ -81,6 +82,7 @@ impl Builtin {
         changes.part("system", old.system.then_some(&()), config.system.then_some(&()), |()| {
             Ok(system::made(&self.about, &self.registry, &self.tally))
         })?;
+        changes.part("content", old.content.as_ref(), config.content.as_ref(), content::made)?;
         changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
         changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::made)?;
         Ok(Prepared { config: config.clone(), changes })

@@ -1,6 +1,7 @@
 //! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
 //! `system`.
 
+mod content;
 mod shell;
 mod web;
 
@@ -17,6 +18,7 @@ impl Check<'_> {
         lockgate_tools::Config {
             shell: root.builtin.shell.as_ref().and_then(|shell| self.shell(shell)),
             system: root.builtin.system.0,
+            content: root.builtin.content.as_ref().map(|content| self.content(content)),
             web: root.builtin.web.as_ref().map(|web| self.web(web)),
             example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
             ..lockgate_tools::Config::default()

@@ -10,6 +10,8 @@ use ipnet::IpNet;
 use lockgate_policy::url::Spec;
 use url::Url;
 
+use super::headers::Headers;
+
 /// Settings of the `web` server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -48,6 +50,14 @@ pub struct Proxy {
 }
 
 impl Config {
+    /// Whether a caller may be let to set a header of this name.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_header(name: &str) -> Result<(), String> {
+        Headers::compile(&[name.to_owned()]).map(|_| ())
+    }
+
     /// The rule for URLs.
     pub(super) fn urls(&self) -> Spec {
         Spec {

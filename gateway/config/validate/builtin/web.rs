@@ -116,7 +116,8 @@ impl Check<'_> {
     fn web_proxy(&mut self, raw: &raw::Proxy) -> Option<Proxy> {
         let url = url::Url::parse(&raw.url.0).ok();
         let plain = |url: &url::Url| {
-            let bare = url.username().is_empty() && url.password().is_none() && url.path() == "/" && url.query().is_none();
+            let bare =
+                url.username().is_empty() && url.password().is_none() && url.path() == "/" && url.query().is_none();
             is_http(url) && url.scheme() == "http" && bare
         };
         let url = url.filter(plain);
@@ -130,7 +131,11 @@ impl Check<'_> {
             self.error(&["builtin", "web", "proxy", "user"], what, "name the user");
         }
         if raw.user.as_ref().is_some_and(|user| user.0.contains(':')) {
-            self.error(&["builtin", "web", "proxy", "user"], "must not contain a colon", "the password has a key of its own");
+            self.error(
+                &["builtin", "web", "proxy", "user"],
+                "must not contain a colon",
+                "the password has a key of its own",
+            );
         }
         Some(Proxy {
             url: url?,

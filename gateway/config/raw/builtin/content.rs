@@ -1,0 +1,150 @@
+//! `builtin.content`: resources and prompts that the gateway itself offers.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
+
+/// Resources and prompts, served as a server of their own.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Content {
+    /// The folder below which files lie, relative to this file. Needed when an entry names a file.
+    pub folder: Option<Text>,
+    /// Largest file that is read, 1KiB–16MiB.
+    pub file_size: Size<0x400, 0x100_0000, 0x10_0000>,
+    /// How often files that somebody is subscribed to are looked at, 1–300 s.
+    pub check_interval: Seconds<1, 300, 2>,
+    /// Resources with an address of their own, at most 1000.
+    pub resources: Vec<Resource>,
+    /// Resources whose addresses follow a template, at most 1000.
+    pub templates: Vec<Template>,
+    /// Prompts, at most 1000.
+    pub prompts: Vec<Prompt>,
+}
+
+/// Exactly one of `text`, `base64` and `file` says what it holds.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentResource")]
+pub struct Resource {
+    /// Absolute, such as `notes://welcome`. Needed.
+    pub uri: Text,
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    pub name: Text,
+    /// The name for people.
+    pub title: Option<Text>,
+    /// What it is, for models and people.
+    pub description: Option<Text>,
+    /// Default: by the ending of `file`, `application/octet-stream` for `base64`, else `text/plain`.
+    pub mime_type: Option<Text>,
+    /// Its text.
+    pub text: Option<Text>,
+    /// Its bytes.
+    pub base64: Option<Text>,
+    /// A file below `folder`; read each time.
+    pub file: Option<Text>,
+}
+
+/// One of `text` and `file` says what a resource holds, with `{{variable}}` for the template's variables.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentTemplate")]
+pub struct Template {
+    /// A URI template (RFC 6570, levels 1 to 3), such as `notes://{topic}{?lang}`. Needed.
+    pub template: Text,
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    pub name: Text,
+    /// The name for people.
+    pub title: Option<Text>,
+    /// What it is, for models and people.
+    pub description: Option<Text>,
+    /// Default: by the ending of `file`, else `text/plain`.
+    pub mime_type: Option<Text>,
+    /// The text, such as `Everything about {{topic}}.`
+    pub text: Option<Text>,
+    /// A file below `folder`, such as `notes/{{topic}}.md`; values cannot lead out, nor to hidden files.
+    pub file: Option<Text>,
+    /// The only values of a variable, which are offered as completions.
+    pub values: BTreeMap<String, List>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentPrompt")]
+pub struct Prompt {
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    pub name: Text,
+    /// The name for people.
+    pub title: Option<Text>,
+    /// What it is for.
+    pub description: Option<Text>,
+    /// What callers may fill in, at most 100.
+    pub arguments: Vec<Argument>,
+    /// What the prompt says, 1–100 messages.
+    pub messages: Vec<Message>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentArgument")]
+pub struct Argument {
+    /// 1–100 of letters, digits, `_`, `-` and `.`. Needed.
+    pub name: Text,
+    /// The name for people.
+    pub title: Option<Text>,
+    /// What to fill in.
+    pub description: Option<Text>,
+    /// `true`: a call without it is refused.
+    pub required: Toggle<false>,
+    /// The value when it is not given.
+    pub default: Option<Text>,
+    /// `text`, `integer`, `number`, `boolean` or `choice`.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// Of a `choice`: what to choose from, which is offered as completions; 1–100 of them.
+    pub values: List,
+    /// Of an `integer`: the least.
+    pub min: Option<i64>,
+    /// Of an `integer`: the most.
+    pub max: Option<i64>,
+    /// Of a `text`: most characters, 1–100000.
+    pub max_chars: Whole<1, 100_000, 10_000>,
+    /// Of a `text`: `true` lets it have more than one line.
+    pub multiline: Toggle<false>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Kind {
+    #[default]
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    Choice,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ContentMessage")]
+pub struct Message {
+    /// `system`, `user` or `assistant`. MCP has no system role: such messages come first, as the user's, marked as meant for
+    /// the model.
+    pub role: Role,
+    /// With `{{argument}}`, `{{argument|json}}` (as a JSON string) or `{{argument|quote}}` (each line behind `> `). Needed.
+    pub text: Text,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Role {
+    System,
+    #[default]
+    User,
+    Assistant,
+}

@@ -1,0 +1,236 @@
+//! The `content` server: resources and prompts that the operator's configuration declares. What a caller sends fills the
+//! gaps in texts and chooses among files below one folder; it never makes a message, a role or a path.
+
+mod argument;
+mod compile;
+mod config;
+mod folder;
+mod template;
+mod words;
+
+pub use config::{Argument, Body, Config, Kind, Message, Problem, Prompt, Resource, Role, Template};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_upstream::{BoxFuture, ListKind};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
+
+use crate::material::{Contents, Material, Target, Teller, Wanted};
+use crate::server::Made;
+use crate::tool::Client;
+use compile::{Compiled, Found, Place};
+use folder::{Folder, Print};
+
+/// How long what stands in the configuration may be kept by clients.
+const LASTING_MS: u64 = 5000;
+
+pub(crate) fn made(config: &Config) -> Result<Made, String> {
+    let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
+    let folder = config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
+    let content = Content {
+        shared: Arc::new(Shared { compiled, folder, watched: Mutex::default() }),
+        teller: OnceLock::new(),
+        watching: Mutex::default(),
+        interval: config.check_interval,
+    };
+    Ok(Made {
+        instructions: "Resources and prompts that the operator of this gateway provides.".into(),
+        tools: Vec::new(),
+        material: Some(Arc::new(content)),
+    })
+}
+
+struct Content {
+    shared: Arc<Shared>,
+    teller: OnceLock<Teller>,
+    /// The task that looks at files, while somebody wants to hear of them.
+    watching: Mutex<Option<JoinHandle<()>>>,
+    interval: Duration,
+}
+
+struct Shared {
+    compiled: Compiled,
+    folder: Option<Folder>,
+    /// The files behind resources that somebody is subscribed to, and how they looked last.
+    watched: Mutex<BTreeMap<String, (String, Option<Print>)>>,
+}
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Some(task) = self.watching.lock().take() {
+            task.abort();
+        }
+    }
+}
+
+impl Material for Content {
+    fn offers(&self) -> Offers {
+        let compiled = &self.shared.compiled;
+        let resources = !compiled.config.resources.is_empty() || !compiled.config.templates.is_empty();
+        Offers {
+            prompts: !compiled.config.prompts.is_empty(),
+            resources,
+            subscribe: resources,
+            completions: true,
+            ..Offers::default()
+        }
+    }
+
+    fn attach(&self, teller: Teller) {
+        let _ = self.teller.set(teller);
+    }
+
+    fn items(&self, kind: ListKind) -> Vec<Value> {
+        let config = &self.shared.compiled.config;
+        match kind {
+            ListKind::Tools => Vec::new(),
+            ListKind::Resources => config.resources.iter().map(resource).collect(),
+            ListKind::Templates => config.templates.iter().map(template).collect(),
+            ListKind::Prompts => config.prompts.iter().map(prompt).collect(),
+        }
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a Map<String, Value>,
+        _: Client<'a>,
+    ) -> BoxFuture<'a, Result<Value, String>> {
+        Box::pin(async move { self.shared.compiled.prompt(name, arguments) })
+    }
+
+    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+        Box::pin(async move {
+            let Some(Found { place, mime_type }) = self.shared.compiled.find(uri) else { return Ok(None) };
+            let (part, lasting) = match place {
+                Place::Text(text) => (("text", text), true),
+                Place::Base64(text) => (("blob", text), true),
+                Place::File(path) => {
+                    let shared = Arc::clone(&self.shared);
+                    let read = tokio::task::spawn_blocking(move || shared.folder.as_ref().map(|f| f.read(&path)));
+                    let read = read.await.map_err(|_| "the resource cannot be read".to_owned())?;
+                    let Some(bytes) = read.transpose()?.flatten() else { return Ok(None) };
+                    (part(bytes), false)
+                }
+            };
+            let mut item = json!({"uri": uri, "mimeType": mime_type});
+            item[part.0] = part.1.into();
+            let contents = Value::Array(vec![item]);
+            Ok(Some(if lasting { Contents::lasting(contents, LASTING_MS) } else { Contents::fresh(contents) }))
+        })
+    }
+
+    fn complete(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        let values = match wanted.target {
+            Target::Prompt(name) => self.shared.compiled.prompt_values(name, wanted.argument),
+            Target::Resource(template) => self.shared.compiled.template_values(template, wanted.argument),
+        };
+        let typed = wanted.typed.to_lowercase();
+        values.into_iter().filter(|value| value.to_lowercase().starts_with(&typed)).collect()
+    }
+
+    fn subscribe(&self, uri: &str) -> Result<(), String> {
+        let Some(found) = self.shared.compiled.find(uri) else { return Err("resource not found".into()) };
+        // What stands in the configuration changes with it, and then the server is another one.
+        let Place::File(path) = found.place else { return Ok(()) };
+        self.shared.watched.lock().insert(uri.to_owned(), (path, None));
+        let mut watching = self.watching.lock();
+        if watching.as_ref().is_none_or(JoinHandle::is_finished)
+            && let Some(teller) = self.teller.get()
+        {
+            *watching = Some(tokio::spawn(watch(Arc::clone(&self.shared), teller.clone(), self.interval)));
+        }
+        Ok(())
+    }
+
+    fn unsubscribe(&self, uri: &str) {
+        let mut watched = self.shared.watched.lock();
+        watched.remove(uri);
+        if watched.is_empty()
+            && let Some(task) = self.watching.lock().take()
+        {
+            task.abort();
+        }
+    }
+}
+
+/// Looks at the files behind subscriptions, and tells of those that look otherwise than before.
+async fn watch(shared: Arc<Shared>, teller: Teller, interval: Duration) {
+    let mut turns = tokio::time::interval(interval);
+    turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        let files: Vec<(String, String)> =
+            shared.watched.lock().iter().map(|(uri, (path, _))| (uri.clone(), path.clone())).collect();
+        let looking = Arc::clone(&shared);
+        let looked = tokio::task::spawn_blocking(move || {
+            let print = |path: &str| looking.folder.as_ref().map(|folder| folder.print(path)).unwrap_or_default();
+            files.into_iter().map(|(uri, path)| (uri, print(&path))).collect::<Vec<_>>()
+        });
+        let Ok(looked) = looked.await else { continue };
+        let mut changed = Vec::new();
+        {
+            let mut watched = shared.watched.lock();
+            for (uri, print) in looked {
+                if let Some((_, before)) = watched.get_mut(&uri) {
+                    // The first look only says how it is now.
+                    if before.replace(print).is_some_and(|before| before != print) {
+                        changed.push(uri);
+                    }
+                }
+            }
+        }
+        changed.iter().for_each(|uri| teller.updated(uri));
+    }
+}
+
+/// Bytes as a member of `contents`: text if they are UTF-8.
+fn part(bytes: Vec<u8>) -> (&'static str, String) {
+    match String::from_utf8(bytes) {
+        Ok(text) => ("text", text),
+        Err(error) => ("blob", STANDARD.encode(error.as_bytes())),
+    }
+}
+
+fn resource(resource: &Resource) -> Value {
+    let mut item = json!({"uri": resource.uri, "name": resource.name, "mimeType": resource.mime_type});
+    described(&mut item, resource.title.as_deref(), resource.description.as_deref());
+    item
+}
+
+fn template(template: &Template) -> Value {
+    let mut item = json!({"uriTemplate": template.template, "name": template.name, "mimeType": template.mime_type});
+    described(&mut item, template.title.as_deref(), template.description.as_deref());
+    item
+}
+
+fn prompt(prompt: &Prompt) -> Value {
+    let arguments = prompt.arguments.iter().map(|argument| {
+        let words = argument::described(argument);
+        let mut item = json!({"name": argument.name, "required": argument.required});
+        described(&mut item, argument.title.as_deref(), Some(&words));
+        item
+    });
+    let arguments: Vec<Value> = arguments.collect();
+    let mut item = json!({"name": prompt.name, "arguments": arguments});
+    described(&mut item, prompt.title.as_deref(), prompt.description.as_deref());
+    item
+}
+
+fn described(item: &mut Value, title: Option<&str>, description: Option<&str>) {
+    for (key, words) in [("title", title), ("description", description)] {
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            item[key] = words.into();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Arguments of prompts: text on the wire, held against what they are declared to be, and written in one way.
+
+use super::config::{Argument, Kind};
+
+/// The value as it is put into a text.
+pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
+    let wrong = |expected: String| {
+        let shown: String = given.chars().take(60).collect();
+        Err(format!("the argument `{}` must be {expected}, received {shown:?}", argument.name))
+    };
+    match &argument.kind {
+        Kind::Text { max_chars, multiline } => {
+            let count = given.chars().count();
+            if count > *max_chars {
+                return Err(format!(
+                    "the argument `{}` must have at most {max_chars} characters, received {count}",
+                    argument.name
+                ));
+            }
+            let breaks = |c: char| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' | '\u{b}' | '\u{c}');
+            if !multiline && given.chars().any(breaks) {
+                return Err(format!("the argument `{}` must be a single line", argument.name));
+            }
+            if given.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+                return Err(format!("the argument `{}` must not have control characters", argument.name));
+            }
+            Ok(given.to_owned())
+        }
+        Kind::Integer { min, max } => {
+            let number = given.trim().parse::<i64>().ok();
+            let fits = |n: &i64| min.is_none_or(|min| *n >= min) && max.is_none_or(|max| *n <= max);
+            match number.filter(fits) {
+                Some(number) => Ok(number.to_string()),
+                None => wrong(kind(&argument.kind)),
+            }
+        }
+        Kind::Number => match given.trim().parse::<f64>().ok().filter(|number| number.is_finite()) {
+            Some(number) => Ok(number.to_string()),
+            None => wrong(kind(&argument.kind)),
+        },
+        Kind::Boolean => match given.trim() {
+            "true" => Ok("true".into()),
+            "false" => Ok("false".into()),
+            _ => wrong(kind(&argument.kind)),
+        },
+        Kind::Choice(values) => match values.iter().find(|value| *value == given) {
+            Some(value) => Ok(value.clone()),
+            None => wrong(kind(&argument.kind)),
+        },
+    }
+}
+
+/// Values to choose from; none when anything goes.
+pub(super) fn values(argument: &Argument) -> Vec<String> {
+    match &argument.kind {
+        Kind::Choice(values) => values.clone(),
+        Kind::Boolean => vec!["true".into(), "false".into()],
+        _ => Vec::new(),
+    }
+}
+
+fn kind(kind: &Kind) -> String {
+    match kind {
+        Kind::Text { .. } => "text".into(),
+        Kind::Integer { min, max } => match (min, max) {
+            (Some(min), Some(max)) => format!("a whole number from {min} to {max}"),
+            (Some(min), None) => format!("a whole number of at least {min}"),
+            (None, Some(max)) => format!("a whole number of at most {max}"),
+            (None, None) => "a whole number".into(),
+        },
+        Kind::Number => "a number".into(),
+        Kind::Boolean => "true or false".into(),
+        Kind::Choice(values) => {
+            let shown: Vec<&str> = values.iter().take(20).map(String::as_str).collect();
+            let more = if values.len() > 20 { ", …" } else { "" };
+            format!("one of {}{more}", shown.join(", "))
+        }
+    }
+}
+
+/// What clients are told of it: the declared words, what it must be, and its default.
+pub(super) fn described(argument: &Argument) -> String {
+    let mut parts = Vec::new();
+    if let Some(words) = argument.description.as_deref().filter(|words| !words.is_empty()) {
+        parts.push(words.to_owned());
+    }
+    if !matches!(argument.kind, Kind::Text { .. }) {
+        parts.push(format!("({})", kind(&argument.kind)));
+    }
+    if let Some(default) = &argument.default {
+        parts.push(format!("(default: {default})"));
+    }
+    parts.join(" ")
+}

@@ -1,0 +1,110 @@
+//! Files below one folder, which is held open: a path cannot leave it, by `..`, by a link or by a change while we look.
+//! It reads; it writes nothing and lists nothing.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+
+/// How often the kernel may say that the tree changed while it looked.
+#[cfg(target_os = "linux")]
+const TRIES: usize = 8;
+
+pub(super) struct Folder {
+    descriptor: OwnedFd,
+    most: usize,
+}
+
+/// How a file looks from outside: another one, or another text, looks otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Print {
+    there: bool,
+    inode: u64,
+    size: i64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Folder {
+    pub(super) fn open(path: &Path, most: usize) -> Result<Self, String> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let descriptor = open(path, flags, Mode::empty());
+        Ok(Self { descriptor: descriptor.map_err(|error| format!("folder: `{}`: {error}", path.display()))?, most })
+    }
+
+    /// A file's bytes; `None` when there is no such file.
+    pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
+        let Some(file) = self.file(path)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        let file = std::fs::File::from(file);
+        let bound = u64::try_from(self.most).unwrap_or(u64::MAX).saturating_add(1);
+        file.take(bound)
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("the file cannot be read: {}", error.kind()))?;
+        if bytes.len() > self.most {
+            return Err(format!("the file has more than {} bytes", self.most));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// How a file looks; all the same for what is not there.
+    pub(super) fn print(&self, path: &str) -> Print {
+        let Ok(Some(file)) = self.file(path) else { return Print::default() };
+        let Ok(stat) = fstat(&file) else { return Print::default() };
+        Print {
+            there: true,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            seconds: stat.st_mtime,
+            #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
+            nanoseconds: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<Option<OwnedFd>, String> {
+        let file = match self.find(path) {
+            Ok(file) => file,
+            // What leads out is not there.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::INVAL) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(format!("the file cannot be opened: {error}")),
+        };
+        let stat = fstat(&file).map_err(|error| format!("the file cannot be looked at: {error}"))?;
+        Ok((FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(file))
+    }
+
+    /// Never waits for a pipe or a device to open.
+    #[cfg(target_os = "linux")]
+    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
+        use rustix::fs::{ResolveFlags, openat2};
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..TRIES {
+            match openat2(&self.descriptor, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                other => return other,
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    /// Without `openat2` links are not followed at all.
+    #[cfg(not(target_os = "linux"))]
+    fn find(&self, path: &str) -> Result<OwnedFd, Errno> {
+        use rustix::fs::openat;
+        let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
+        let mut here = self.descriptor.try_clone().map_err(|_| Errno::MFILE)?;
+        while let Some(part) = parts.next() {
+            if matches!(part, "." | "..") {
+                return Err(Errno::XDEV);
+            }
+            let last = parts.peek().is_none();
+            let kind = if last { OFlags::NONBLOCK | OFlags::NOCTTY } else { OFlags::DIRECTORY };
+            here = openat(&here, part, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | kind, Mode::empty())?;
+        }
+        Ok(here)
+    }
+}

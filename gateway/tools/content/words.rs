@@ -1,0 +1,87 @@
+//! Text with gaps: `{{name}}`, `{{name|json}}` (as a JSON string) and `{{name|quote}}` (every line marked with `> `). A gap
+//! is filled once: what a value brings is never looked at for further gaps. `{{{{` stands for `{{`.
+
+/// Most gaps of one text.
+const GAPS: usize = 200;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Words(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Plain(String),
+    Gap { name: String, form: Form },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    Json,
+    Quote,
+}
+
+impl Words {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            plain.push_str(before);
+            if let Some(after) = after.strip_prefix("{{") {
+                plain.push_str("{{");
+                rest = after;
+                continue;
+            }
+            let (inside, after) =
+                after.split_once("}}").ok_or("a `{{` is not closed; write {{{{ for the two characters")?;
+            let (name, form) = inside.split_once('|').unwrap_or((inside, ""));
+            let form = match form.trim() {
+                "" => Form::Plain,
+                "json" => Form::Json,
+                "quote" => Form::Quote,
+                other => return Err(format!("`{{{{{inside}}}}}`: there is no form {other:?}; use json or quote")),
+            };
+            pieces.push(Piece::Plain(std::mem::take(&mut plain)));
+            pieces.push(Piece::Gap { name: name.trim().to_owned(), form });
+            if pieces.len() > 2 * GAPS {
+                return Err(format!("there are more than {GAPS} gaps"));
+            }
+            rest = after;
+        }
+        plain.push_str(rest);
+        pieces.push(Piece::Plain(plain));
+        Ok(Self(pieces))
+    }
+
+    /// The names of its gaps.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Gap { name, .. } => Some(name.as_str()),
+            Piece::Plain(_) => None,
+        })
+    }
+
+    /// The text with every gap filled; one without a value is left empty.
+    pub(super) fn fill<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> String {
+        let mut out = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Plain(text) => out.push_str(text),
+                Piece::Gap { name, form } => {
+                    let value = value(name).unwrap_or_default();
+                    match form {
+                        Form::Plain => out.push_str(value),
+                        Form::Json => out.push_str(&serde_json::Value::from(value).to_string()),
+                        Form::Quote => out.push_str(&quoted(value)),
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+fn quoted(value: &str) -> String {
+    let lines: Vec<String> = value.lines().map(|line| format!("> {line}")).collect();
+    lines.join("\n")
+}
