@@ -29,6 +29,7 @@ use crate::rescue::Problem;
 use crate::session::{Log, Session};
 use crate::sight::Eyes;
 use crate::stage::Asked;
+use crate::streams::Open;
 use crate::talk::{Outlet, Talk};
 use crate::{interact, legacy, response};
 
@@ -115,7 +116,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
     tokio::select! {
         biased;
         Some(first) = receiver.recv() => {
-            let open = crate::listen::Open::new(&gateway.streams);
+            let open = gateway.streams.of_call();
             let state: Option<Running> = Some((Some(first), receiver, work, open));
             let events = futures_util::stream::unfold(state, |state| async move {
                 let (first, receiver, work, open) = state?;
@@ -140,13 +141,13 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
 }
 
 type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
-type Running = (Option<Bytes>, mpsc::Receiver<Bytes>, Work, crate::listen::Open);
+type Running = (Option<Bytes>, mpsc::Receiver<Bytes>, Work, Open);
 
 async fn next_event(
     first: Option<Bytes>,
     mut receiver: mpsc::Receiver<Bytes>,
     mut work: Work,
-    open: crate::listen::Open,
+    open: Open,
 ) -> Option<(Outgoing, Option<Running>)> {
     let event = |data: Bytes| Outgoing { data, ..Outgoing::default() };
     if let Some(first) = first {
@@ -226,7 +227,7 @@ fn silence() -> Reply {
 fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
     let reader = log.read(0);
     let priming = legacy::priming(session, &reader);
-    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, session, reader, priming) }
+    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, session, reader, priming, gateway.streams.of_call()) }
 }
 
 /// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not

@@ -2,7 +2,6 @@
 //! themselves are in the modules that this one calls.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -26,9 +25,11 @@ use tokio_util::sync::CancellationToken;
 use crate::catalog::Catalog;
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
+use crate::inspect::{self, Suspect};
 use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
 use crate::stage::{Setup, Standing};
+use crate::streams::Streams;
 use crate::{Config, legacy, modern};
 
 /// See the module.
@@ -39,7 +40,7 @@ pub struct Gateway {
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,
     /// Streams open now.
-    pub(crate) streams: Arc<AtomicUsize>,
+    pub(crate) streams: Arc<Streams>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     /// Where decisions and outcomes are recorded.
@@ -149,6 +150,12 @@ impl Gateway {
         self.hub.servers()
     }
 
+    /// Tools that operators should know of: new, changed, or with text that hides something.
+    #[must_use]
+    pub fn suspects(&self) -> Vec<Suspect> {
+        inspect::suspects(&self.hub.catalog())
+    }
+
     /// Where servers send their events.
     #[must_use]
     pub fn events(&self) -> Events {
@@ -170,7 +177,7 @@ impl Gateway {
     /// Event streams open now.
     #[must_use]
     pub fn stream_count(&self) -> usize {
-        self.streams.load(Ordering::Relaxed)
+        self.streams.len()
     }
 
     /// Brings what is only counted here into the metrics.
@@ -321,6 +328,8 @@ async fn sweep(gateway: Arc<Gateway>) {
             () = tokio::time::sleep(pause) => {}
             () = gateway.stopping.cancelled() => return,
         }
+        let limiter = Arc::clone(&gateway.setup.load().limiter);
+        let _ = tokio::task::spawn_blocking(move || limiter.sweep()).await;
         for session in gateway.sessions.expire(idle) {
             gateway.end_session(&session);
         }

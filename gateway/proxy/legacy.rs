@@ -2,7 +2,6 @@
 //! basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for batches.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -26,6 +25,7 @@ use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, no_session, re
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, Subscribed, parse_event_id};
 use crate::stage::{Asked, Setup, Standing};
+use crate::streams::Open;
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
@@ -218,10 +218,9 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
     if let Some(problem) = wrong_version(&inbound.headers) {
         return problem.reply(None, Era::Legacy);
     }
-    if gateway.streams.load(Ordering::Relaxed) >= setup.config.limits.streams_per_principal.saturating_mul(64) {
-        let problem = Problem::new(code::OVERLOADED, "too many open streams; try again later");
-        return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(None, Era::Legacy);
-    }
+    let Some(open) = gateway.streams.open(principal, setup.config.limits.streams_per_principal) else {
+        return Problem::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE).reply(None, Era::Legacy);
+    };
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let (log, after) = match resumed {
         Some((number, after)) => (session.log(number), after),
@@ -230,7 +229,7 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
     let Some(log) = log else { return no_session(named, None) };
     // A new stream outside calls starts with what has not been read by an earlier one.
     let reader = log.read(if after == u64::MAX { log.delivered() } else { after });
-    Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None) }
+    Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None, open) }
 }
 
 /// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
@@ -239,8 +238,8 @@ pub(crate) fn events(
     session: &Arc<Session>,
     reader: Reader,
     first: Option<Outgoing>,
+    open: Open,
 ) -> Events {
-    let open = crate::listen::Open::new(&gateway.streams);
     let (over, stopping) = (session.over.clone(), gateway.stopping.clone());
     let state = (reader, first, open, over, stopping);
     Box::pin(futures_util::stream::unfold(state, |(mut reader, first, open, over, stopping)| async move {

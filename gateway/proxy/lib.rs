@@ -7,6 +7,7 @@ mod dispatch;
 pub mod face;
 mod gateway;
 mod hub;
+mod inspect;
 mod interact;
 mod legacy;
 mod list;
@@ -18,7 +19,9 @@ mod session;
 mod sight;
 mod stage;
 mod state;
+mod streams;
 mod talk;
 
 pub use config::{Config, Limits, Names};
+pub use inspect::Suspect;
 pub use gateway::{Gateway, Prepared, Rules, Unusable};

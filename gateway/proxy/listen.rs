@@ -3,13 +3,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use lockgate_authn::Principal;
 use lockgate_policy::{Held, Kind};
-use lockgate_protocol::code;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
@@ -25,22 +23,7 @@ use crate::gateway::Gateway;
 use crate::hub::{self, News};
 use crate::rescue::Problem;
 use crate::stage::{Asked, Standing};
-
-/// Counts an open stream.
-pub(crate) struct Open(Arc<AtomicUsize>);
-
-impl Open {
-    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+use crate::streams::Open;
 
 /// What a listen asked for and was granted.
 struct Listener {
@@ -94,9 +77,6 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
     if filter.contains_key("taskIds") || asked.request.param("taskIds").is_some() {
         crate::authorize::needs_tasks(asked)?;
     }
-    if gateway.streams.load(Ordering::Relaxed) >= limits.streams_per_principal.saturating_mul(64) {
-        return Err(Problem::new(code::OVERLOADED, "too many open streams; try again later"));
-    }
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if uris.len() > limits.subscriptions {
         return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
@@ -109,6 +89,8 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
             wanted.push((found.server, found.own, shown.to_owned()));
         }
     }
+    let open = gateway.streams.open(&asked.principal, limits.streams_per_principal);
+    let open = open.ok_or_else(Problem::too_many_streams)?;
     let offers = &asked.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -129,7 +111,7 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         stage: Stage::Granting,
         stopping: gateway.stopping.clone(),
         info: Arc::clone(&asked.setup.info),
-        _open: Open::new(&gateway.streams),
+        _open: open,
     })
 }
 

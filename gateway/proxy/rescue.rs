@@ -126,6 +126,12 @@ impl Problem {
         Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version").data(modern::version_error(requested))
     }
 
+    /// The caller has as many streams open as one may have.
+    pub(crate) fn too_many_streams() -> Self {
+        let words = "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
+        Self::new(code::OVERLOADED, words)
+    }
+
     /// The caller is nobody, or lacks what every request needs.
     pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
         let (code, status) = match unknown {
