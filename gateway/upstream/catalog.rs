@@ -1,5 +1,6 @@
 //! What one server offers: its four lists as raw items, complete (every page), in the server's own order and bytes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +16,8 @@ pub struct Catalog {
     pub prompts: Vec<Item>,
     pub resources: Vec<Item>,
     pub templates: Vec<Item>,
+    /// Items of the four lists that are only offered to clients that a server can ask things, where that is known.
+    pub asking: [Vec<Item>; 4],
     /// The server's instructions, if any.
     pub instructions: Option<Arc<str>>,
     /// Which features it declared.
@@ -82,7 +85,7 @@ impl Catalog {
     pub fn same_as(&self, other: &Self) -> bool {
         let same = |kind| {
             let (a, b) = (self.items(kind), other.items(kind));
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.text == b.text)
+            alike(a, b) && alike(self.asking_items(kind), other.asking_items(kind))
         };
         Kind::ALL.into_iter().all(same)
             && self.offers == other.offers
@@ -91,7 +94,21 @@ impl Catalog {
             && self.public == other.public
     }
 
-    /// The items of one list.
+    /// The items of one list that are only offered to clients that can be asked things.
+    #[must_use]
+    pub fn asking_items(&self, kind: Kind) -> &[Item] {
+        &self.asking[kind as usize]
+    }
+
+    /// Adds what `full`, the lists that such a client got, has beyond this.
+    pub(crate) fn add_asking(&mut self, full: &Self) {
+        self.asking = Kind::ALL.map(|kind| {
+            let known: HashSet<&str> = self.items(kind).iter().map(|item| &*item.key).collect();
+            full.items(kind).iter().filter(|item| !known.contains(&*item.key)).cloned().collect()
+        });
+    }
+
+    /// The items of one list that are offered to everybody.
     #[must_use]
     pub fn items(&self, kind: Kind) -> &[Item] {
         match kind {
@@ -101,4 +118,8 @@ impl Catalog {
             Kind::Templates => &self.templates,
         }
     }
+}
+
+fn alike(a: &[Item], b: &[Item]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.text == b.text)
 }

@@ -6,6 +6,7 @@ mod patience;
 mod repeat;
 mod session;
 mod subscribe;
+pub(crate) mod survey;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -74,6 +75,7 @@ pub(crate) struct Shared {
     queued: AtomicUsize,
     pub(crate) sessions: session::Sessions,
     pub(crate) wanted: subscribe::Wanted,
+    pub(crate) survey: survey::Survey,
     /// Start with `initialize` at once: what an earlier start has found out.
     pub(crate) known_legacy: AtomicBool,
     /// Streamable HTTP is not there, HTTP+SSE is.
@@ -143,6 +145,7 @@ impl Shared {
             queued: AtomicUsize::new(0),
             sessions: session::Sessions::default(),
             wanted: subscribe::Wanted::default(),
+            survey: survey::Survey::default(),
             known_legacy: AtomicBool::new(false),
             known_sse: AtomicBool::new(false),
             read_at: AtomicU64::new(0),
@@ -181,6 +184,7 @@ impl Shared {
     /// Publishes new lists; the version grows only when something differs.
     pub(crate) fn publish(&self, mut catalog: Catalog) {
         self.read_at.store(self.now_ms(), Ordering::Relaxed);
+        self.survey.complete(&mut catalog);
         let old = self.catalog.load();
         if old.version > 0 && catalog.same_as(&old) {
             return;
@@ -357,9 +361,14 @@ impl Upstream for Client {
         Box::pin(self.shared.unsubscribe(uri))
     }
 
+    fn survey(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.survey())
+    }
+
     fn touch(&self) {
         if self.shared.is_out_of_date() && self.shared.live.load().is_some() {
             self.shared.stale.notify_one();
+            self.shared.survey.stale.notify_one();
         }
     }
 

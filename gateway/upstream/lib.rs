@@ -15,6 +15,7 @@ mod handshake;
 mod http;
 mod link;
 mod lists;
+mod open;
 mod process;
 mod receiver;
 mod sight;
@@ -51,6 +52,12 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// Takes one subscription back.
     fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
+
+    /// Finds out, unless it is known, what is only offered to clients that can be asked things: the part of the catalog that is
+    /// `asking`. Returns when it is known, or cannot be known now.
+    fn survey(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Somebody used its lists: it may look whether they are out of date. Never waits.
     fn touch(&self);

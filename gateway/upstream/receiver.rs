@@ -24,11 +24,29 @@ pub(crate) struct Receiver {
     pub(crate) events: Events,
     /// The lists have changed on the server.
     pub(crate) stale: Arc<Notify>,
-    /// The client session that the connection is for, if it is not shared.
-    pub(crate) session: Option<Weak<dyn ClientSession>>,
+    pub(crate) behind: Behind,
     /// Why the connection is over, once it is.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
+}
+
+/// Who is behind a connection.
+pub(crate) enum Behind {
+    /// Whoever calls.
+    Anybody,
+    /// One client session.
+    Session(Weak<dyn ClientSession>),
+    /// Nobody: the gateway itself looks at lists.
+    Nobody,
+}
+
+impl Behind {
+    fn session(&self) -> Option<Arc<dyn ClientSession>> {
+        match self {
+            Self::Session(session) => session.upgrade(),
+            Self::Anybody | Self::Nobody => None,
+        }
+    }
 }
 
 /// Who waits for the acknowledgement of a listen, by its id.
@@ -80,7 +98,7 @@ impl Inbox for Receiver {
                     });
                 }
             }
-            Method::Message => match (running, self.session.as_ref().and_then(Weak::upgrade)) {
+            Method::Message => match (running, self.behind.session()) {
                 (Some(conversation), _) => conversation.log(&note),
                 (None, Some(session)) => session.log(&self.slug, &note),
                 // It may be about another client's call, so nobody gets it.
@@ -94,7 +112,8 @@ impl Inbox for Receiver {
 
     fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes> {
         let id = question.id_bytes();
-        let session = self.session.as_ref().and_then(Weak::upgrade);
+        let session = self.behind.session();
+        let nobody = matches!(self.behind, Behind::Nobody);
         let slug = Arc::clone(&self.slug);
         Box::pin(async move {
             let refuse = |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
@@ -104,6 +123,9 @@ impl Inbox for Receiver {
                 _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
             };
             let answer = match (running, session) {
+                // What was declared has to be answered, if only with nothing.
+                _ if nobody && question.method == Method::Roots => Ok(Bytes::from_static(br#"{"roots":[]}"#)),
+                _ if nobody => Err(Unasked::Gone),
                 (Some(conversation), _) => conversation.ask(question.method, params.into()).await,
                 (None, Some(session)) => session.ask(&slug, question.method, params.into()).await,
                 (None, None) => Err(Unasked::Undeclared),

@@ -1,29 +1,25 @@
 //! Keeps one server connected: opens, reads its lists, follows its changes, and starts over with growing pauses
 //! when it is lost. What it finds goes into the status, in words a person can act on.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::call::ClientSession;
 use crate::catalog::Catalog;
-use crate::client::Shared;
-use crate::config::{EraChoice, Transport};
+use crate::client::{Shared, survey};
 use crate::connection::{Ask, Connection, Link};
-use crate::duplex::{Bounds, Duplex};
 use crate::failure::{Failure, Kind};
-use crate::handshake::{self, Introduction, Refused};
-use crate::http::HttpLink;
-use crate::link::Inbox;
-use crate::receiver::{Acknowledgements, Over, Receiver};
+use crate::handshake::{self, Refused};
+use crate::open::{Role, open};
+use crate::receiver::Over;
 use crate::status::{self, Stage, State, Trouble};
-use crate::{Event, lists, process, sse};
+use crate::{Event, lists};
 
 /// Pause before the first restart; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -36,8 +32,6 @@ const SETTLE: Duration = Duration::from_millis(250);
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a server may take to acknowledge a listen.
 const ACKNOWLEDGE: Duration = Duration::from_secs(5);
-/// Messages queued for a process that does not read.
-const OUTGOING: usize = 1024;
 
 /// Runs until the client is closed.
 pub(crate) async fn supervise(shared: Arc<Shared>) {
@@ -58,6 +52,7 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
         shared.set_status(|status| status.restarts += 1);
     }
     let live = shared.live.swap(None);
+    shared.survey.end().await;
     let all = shared.sessions.take().into_iter().chain(live);
     let closing: Vec<_> = all.map(|c| tokio::spawn(async move { c.close(GRACE).await })).collect();
     for task in closing {
@@ -117,6 +112,7 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
     });
     let words = stay(shared, &connection, &over).await;
     shared.live.store(None);
+    shared.survey.end().await;
     let child = connection.child.lock().take();
     let mut refused = Refused::new(Stage::Run, words);
     if let Some(child) = child {
@@ -128,10 +124,10 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
 }
 
 async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Over), Refused> {
-    let (connection, over) = match open(shared, None, json!({})).await {
+    let (connection, over) = match open(shared, Role::Shared).await {
         Err(refused) if refused.retry_legacy => {
             shared.known_legacy.store(true, Ordering::Relaxed);
-            open(shared, None, json!({})).await
+            open(shared, Role::Shared).await
         }
         other => other,
     }?;
@@ -149,106 +145,16 @@ async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Ove
 /// What we can carry to a modern server, declared when its lists are read: they may depend on it.
 const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}"#;
 
-/// Opens one connection, shared or for one client session.
-pub(crate) async fn open(
-    shared: &Shared,
-    session: Option<Weak<dyn ClientSession>>,
-    capabilities: Value,
-) -> Result<(Connection, Over), Refused> {
-    let (over, acknowledgements) = (Over::default(), Acknowledgements::default());
-    let inbox: Arc<dyn Inbox> = Arc::new(Receiver {
-        slug: Arc::clone(&shared.slug),
-        events: shared.events().clone(),
-        stale: Arc::clone(&shared.stale),
-        session,
-        over: over.clone(),
-        acknowledgements: Arc::clone(&acknowledgements),
-    });
-    let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
-    let choice = if known { EraChoice::Legacy } else { shared.config.era };
-    let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
-    let (link, transport, child) = carry(shared, &inbox).await?;
-    let result = handshake::open(&link, choice, transport, &intro).await;
-    match result {
-        Ok(peer) => {
-            let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements), over))
-        }
-        Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
-            let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
-            shared.known_sse.store(true, Ordering::Relaxed);
-            let link = Link::Duplex(duplex);
-            let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
-            let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements), over))
-        }
-        Err(mut refused) => {
-            if let Some(child) = child {
-                if let Link::Duplex(duplex) = &link {
-                    duplex.close();
-                }
-                let exit = child.close(GRACE).await;
-                refused.trouble.stderr = child.stderr_tail();
-                refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
-            }
-            Err(refused)
-        }
-    }
-}
-
-/// What carries the bytes to the server: a process, an HTTP origin or an event stream.
-async fn carry(
-    shared: &Shared,
-    inbox: &Arc<dyn Inbox>,
-) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
-    match &shared.config.transport {
-        Transport::Stdio { command, args, env, cwd } => {
-            let (child, stdin, stdout) = process::spawn(&shared.slug, command, args, env, cwd.as_deref())
-                .map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
-            let duplex =
-                Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
-            Ok((Link::Duplex(duplex), "stdio", Some(child)))
-        }
-        Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
-            let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
-            let link = HttpLink::new(origin.clone(), headers.clone(), shared.config.limits.clone(), Arc::clone(inbox));
-            Ok((Link::Http(Arc::new(link)), "http", None))
-        }
-        Transport::Http { .. } | Transport::Sse { .. } => {
-            let duplex = sse_link(shared, inbox).await?;
-            Ok((Link::Duplex(duplex), "sse", None))
-        }
-    }
-}
-
-async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
-    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
-        return Err(Refused::new(Stage::Connect, "no URL"));
-    };
-    let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
-    sse::connect(origin, url, headers, bounds(shared, shared.config.limits.event_bytes), Arc::clone(inbox))
-        .await
-        .map_err(|failure| {
-            let mut refused = Refused::new(Stage::Connect, failure.words.clone());
-            refused.needs_auth = failure.kind == Kind::NeedsAuth;
-            refused
-        })
-}
-
-fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
-    let limits = &shared.config.limits;
-    Bounds { message_bytes: message_bytes.min(limits.response_bytes), depth: limits.depth, outgoing: OUTGOING }
-}
-
 /// Follows a connected server until it is lost; gives the words why.
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
-    let follow = follow(shared, connection);
-    tokio::pin!(follow);
+    let (follow, survey) = (follow(shared, connection), survey::keep(shared, connection));
+    tokio::pin!(follow, survey);
     loop {
         tokio::select! {
             words = over.wait() => return words,
             words = connection.exit() => return words,
             words = &mut follow => return words,
+            () = &mut survey => {}
             () = shared.stale.notified() => {
                 tokio::time::sleep(SETTLE).await;
                 if let Err(words) = refresh(shared, connection).await {

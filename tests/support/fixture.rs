@@ -34,6 +34,7 @@ const READ_TTL_MS: u64 = 1_000;
 pub struct Fixture {
     shared: Arc<Shared>,
     session: Arc<Session>,
+    shy: bool,
 }
 
 impl Fixture {
@@ -42,11 +43,17 @@ impl Fixture {
     /// # Errors
     /// When the system has no randomness to give.
     pub fn new(era: Era, page_size: usize) -> anyhow::Result<Self> {
-        Ok(Self { shared: Arc::new(Shared::new(era, page_size)?), session: Arc::default() })
+        Ok(Self { shared: Arc::new(Shared::new(era, page_size)?), session: Arc::default(), shy: false })
     }
 
     pub(crate) fn new_session(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), session: Arc::default() }
+        Self { shared: Arc::clone(&self.shared), session: Arc::default(), shy: self.shy }
+    }
+
+    /// Whether tools that ask the client are only listed to clients that can be asked.
+    #[must_use]
+    pub fn shy(self, shy: bool) -> Self {
+        Self { shy, ..self }
     }
 
     pub(crate) fn era(&self) -> Era {
@@ -126,7 +133,12 @@ impl ServerHandler for Fixture {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        listed!(self, ListToolsResult, tools, tools::list(&self.shared), request, context)
+        let mut tools = tools::list(&self.shared);
+        if self.shy {
+            let declared = context.client_capabilities().unwrap_or_default();
+            tools.retain(|tool| tools::can_be_offered(&tool.name, &declared));
+        }
+        listed!(self, ListToolsResult, tools, tools, request, context)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

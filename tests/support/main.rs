@@ -25,12 +25,15 @@ struct Arguments {
     /// Entries in one page of a list; 0 means one page.
     #[arg(long, default_value_t = 0, value_name = "N")]
     page_size: usize,
+    /// List tools that ask the client only to clients that declared that they can be asked.
+    #[arg(long)]
+    shy: bool,
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let fixture = Fixture::new(arguments.era, arguments.page_size)?;
+    let fixture = Fixture::new(arguments.era, arguments.page_size)?.shy(arguments.shy);
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for SIGTERM")?;
     match arguments.http {
         Some(address) => {

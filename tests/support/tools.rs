@@ -13,7 +13,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use rmcp::{
     ErrorData,
-    model::{CallToolResponse, CallToolResult, ContentBlock, JsonObject, Tool},
+    model::{CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, JsonObject, Tool},
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,15 @@ pub(crate) fn list(shared: &Shared) -> Vec<Tool> {
         changes::list(shared),
     ]
     .concat()
+}
+
+/// Whether a client that declared this can be asked what the tool asks.
+pub(crate) fn can_be_offered(name: &str, declared: &ClientCapabilities) -> bool {
+    match name {
+        "test_sampling" | "test_missing_capability" => declared.sampling.is_some(),
+        _ if dialogue::list().iter().any(|tool| tool.name == name) => declared.elicitation.is_some(),
+        _ => true,
+    }
 }
 
 pub(crate) async fn call(call: &Call, name: &str, arguments: &JsonObject) -> Answer {

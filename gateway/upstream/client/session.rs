@@ -10,8 +10,9 @@ use tokio::sync::OnceCell;
 use super::Shared;
 use crate::call::{Call, ClientSession};
 use crate::config;
-use crate::connection::{Connection, Link};
+use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
+use crate::open::{Role, open};
 use crate::supervise;
 
 /// Open connections by session; one more than this and the oldest sessions' calls share again.
@@ -55,11 +56,7 @@ impl Shared {
         let Some(session) = call.caller.session.as_ref().filter(|_| shared.era() == Era::Legacy) else {
             return Ok(shared);
         };
-        let own = match self.config.sessions {
-            config::Sessions::Shared => false,
-            config::Sessions::Client => true,
-            config::Sessions::Auto => call.caller.interactive && matches!(shared.link, Link::Http(_)),
-        };
+        let own = self.asks(&shared) && (call.caller.interactive || self.config.sessions == config::Sessions::Client);
         if !own {
             return Ok(shared);
         }
@@ -92,9 +89,9 @@ impl Shared {
         capabilities: &[u8],
     ) -> Result<Arc<Connection>, Failure> {
         let capabilities = serde_json::from_slice(capabilities).unwrap_or_default();
-        let (connection, _) = supervise::open(self, Some(Arc::downgrade(session)), capabilities)
-            .await
-            .map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
+        let role = Role::Session(Arc::downgrade(session), capabilities);
+        let (connection, _) =
+            open(self, role).await.map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
         supervise::follow_session(&connection).await;
         Ok(Arc::new(connection))
     }

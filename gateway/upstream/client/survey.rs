@@ -1,0 +1,152 @@
+//! What a legacy server offers only to clients that it can ask things. It is read on a connection that declares what the
+//! gateway carries, which is opened once a client needs to know, and only where clients that can be asked have connections
+//! of their own. Nothing is called on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use lockgate_protocol::revision::Era;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Shared;
+use crate::catalog::Catalog;
+use crate::connection::Connection;
+use crate::open::{Role, open};
+use crate::receiver::Over;
+use crate::status::State;
+use crate::{config, lists, supervise};
+
+/// Changes of lists within this time are read once.
+const SETTLE: Duration = Duration::from_millis(250);
+/// Pause before a connection that was lost or refused is opened again; doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// How long the connection may take to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How far the gateway is in finding out.
+#[derive(Default)]
+pub(crate) struct Survey {
+    wanted: AtomicBool,
+    begin: Notify,
+    /// It is known, or cannot be known now.
+    settled: AtomicBool,
+    settling: Notify,
+    /// The lists have to be read again.
+    pub(crate) stale: Arc<Notify>,
+    scout: Mutex<Option<Arc<Connection>>>,
+    /// The lists that everybody gets, and those that the scout got.
+    plain: Mutex<Option<Catalog>>,
+    full: Mutex<Option<Catalog>>,
+}
+
+impl Survey {
+    /// Adds what is known to the lists that everybody gets.
+    pub(super) fn complete(&self, plain: &mut Catalog) {
+        *self.plain.lock() = Some(plain.clone());
+        if let Some(full) = &*self.full.lock() {
+            plain.add_asking(full);
+        }
+    }
+
+    fn settle(&self) {
+        self.settled.store(true, Ordering::Release);
+        self.settling.notify_waiters();
+    }
+
+    /// Ends the connection, if there is one.
+    pub(crate) async fn end(&self) {
+        let scout = self.scout.lock().take();
+        if let Some(scout) = scout {
+            scout.close(GRACE).await;
+        }
+    }
+}
+
+impl Shared {
+    /// Whether clients that can be asked have connections of their own to the server behind `connection`.
+    pub(super) fn asks(&self, connection: &Connection) -> bool {
+        connection.era() == Era::Legacy
+            && match self.config.sessions {
+                config::Sessions::Shared => false,
+                config::Sessions::Client => true,
+                config::Sessions::Auto => connection.peer.transport != "stdio",
+            }
+    }
+
+    /// Waits until it is known what is only offered to clients that can be asked, or cannot be known now.
+    pub(super) async fn survey(&self) {
+        let survey = &self.survey;
+        if !survey.wanted.swap(true, Ordering::AcqRel) {
+            survey.begin.notify_one();
+        }
+        loop {
+            let (settling, changed) = (survey.settling.notified(), self.changed.notified());
+            let hopeless = !matches!(self.status.load().state, State::Pending | State::Connected);
+            if hopeless || survey.settled.load(Ordering::Acquire) {
+                return;
+            }
+            tokio::select! {
+                () = settling => {}
+                () = changed => {}
+            }
+        }
+    }
+}
+
+/// Keeps what is known up to date, for as long as it is polled.
+pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
+    let survey = &shared.survey;
+    if !shared.asks(connection) {
+        survey.settle();
+        return std::future::pending().await;
+    }
+    while !survey.wanted.load(Ordering::Acquire) {
+        survey.begin.notified().await;
+    }
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let limit = shared.config.start_timeout;
+        match tokio::time::timeout(limit, open(shared, Role::Scout)).await {
+            Ok(Ok((scout, over))) => {
+                let scout = Arc::new(scout);
+                *survey.scout.lock() = Some(Arc::clone(&scout));
+                supervise::follow_session(&scout).await;
+                let words = watch(shared, &scout, &over).await;
+                tracing::debug!(server = %shared.slug, words, "the connection that reads lists for interactive clients is over");
+                survey.end().await;
+            }
+            Ok(Err(refused)) => {
+                tracing::info!(server = %shared.slug, trouble = %refused.trouble, "no second connection, so tools for interactive clients alone are not known");
+            }
+            Err(_) => tracing::info!(server = %shared.slug, "no second connection in time"),
+        }
+        survey.settle();
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Reads the lists, now and whenever they change, until the connection is over; gives the words why.
+async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
+    loop {
+        let reading = lists::read(scout, &shared.config.limits, b"{}");
+        match tokio::time::timeout(shared.config.start_timeout, reading).await {
+            Ok(Ok(full)) => *shared.survey.full.lock() = Some(full),
+            Ok(Err(failure)) => return failure.words.to_string(),
+            Err(_) => return "the lists were not read in time".to_owned(),
+        }
+        let plain = shared.survey.plain.lock().clone();
+        if let Some(plain) = plain {
+            shared.publish(plain);
+        }
+        shared.survey.settle();
+        tokio::select! {
+            words = over.wait() => return words,
+            words = scout.exit() => return words,
+            () = shared.survey.stale.notified() => tokio::time::sleep(SETTLE).await,
+        }
+    }
+}

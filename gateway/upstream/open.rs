@@ -1,0 +1,134 @@
+//! Opens a connection to a server in the way that its configuration says: what carries the bytes, then the handshake. A
+//! connection declares what whoever is behind it declared, and nothing else.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::call::ClientSession;
+use crate::client::Shared;
+use crate::config::{EraChoice, Transport};
+use crate::connection::{Connection, Link};
+use crate::duplex::{Bounds, Duplex};
+use crate::failure::Kind;
+use crate::handshake::{self, Introduction, Refused};
+use crate::http::HttpLink;
+use crate::link::Inbox;
+use crate::receiver::{Acknowledgements, Behind, Over, Receiver};
+use crate::status::Stage;
+use crate::{process, sse};
+
+/// How long a process may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// Messages queued for a process that does not read.
+const OUTGOING: usize = 1024;
+
+/// What a connection is for.
+pub(crate) enum Role {
+    /// The calls of everybody. It declares nothing, because what the server would ask could be meant for anybody.
+    Shared,
+    /// One client session, which declared these capabilities.
+    Session(Weak<dyn ClientSession>, Value),
+    /// Reading what is only offered to clients that can be asked things. Nobody is behind it.
+    Scout,
+}
+
+/// What the gateway carries between a legacy server and a client that declared it.
+fn bridged() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
+}
+
+/// Opens one connection.
+pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
+    let (over, acknowledgements) = (Over::default(), Acknowledgements::default());
+    let stale = Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
+    let (behind, capabilities) = match role {
+        Role::Shared => (Behind::Anybody, json!({})),
+        Role::Session(session, capabilities) => (Behind::Session(session), capabilities),
+        Role::Scout => (Behind::Nobody, bridged()),
+    };
+    let inbox: Arc<dyn Inbox> = Arc::new(Receiver {
+        slug: Arc::clone(&shared.slug),
+        events: shared.events().clone(),
+        stale,
+        behind,
+        over: over.clone(),
+        acknowledgements: Arc::clone(&acknowledgements),
+    });
+    let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
+    let choice = if known { EraChoice::Legacy } else { shared.config.era };
+    let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
+    let (link, transport, child) = carry(shared, &inbox).await?;
+    let result = handshake::open(&link, choice, transport, &intro).await;
+    match result {
+        Ok(peer) => {
+            let info = Arc::clone(&shared.around.info);
+            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements), over))
+        }
+        Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
+            let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
+            shared.known_sse.store(true, Ordering::Relaxed);
+            let link = Link::Duplex(duplex);
+            let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
+            let info = Arc::clone(&shared.around.info);
+            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements), over))
+        }
+        Err(mut refused) => {
+            if let Some(child) = child {
+                if let Link::Duplex(duplex) = &link {
+                    duplex.close();
+                }
+                let exit = child.close(GRACE).await;
+                refused.trouble.stderr = child.stderr_tail();
+                refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
+            }
+            Err(refused)
+        }
+    }
+}
+
+/// What carries the bytes to the server: a process, an HTTP origin or an event stream.
+async fn carry(
+    shared: &Shared,
+    inbox: &Arc<dyn Inbox>,
+) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
+    match &shared.config.transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            let (child, stdin, stdout) = process::spawn(&shared.slug, command, args, env, cwd.as_deref())
+                .map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
+            let duplex =
+                Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
+            Ok((Link::Duplex(duplex), "stdio", Some(child)))
+        }
+        Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
+            let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+            let link = HttpLink::new(origin.clone(), headers.clone(), shared.config.limits.clone(), Arc::clone(inbox));
+            Ok((Link::Http(Arc::new(link)), "http", None))
+        }
+        Transport::Http { .. } | Transport::Sse { .. } => {
+            let duplex = sse_link(shared, inbox).await?;
+            Ok((Link::Duplex(duplex), "sse", None))
+        }
+    }
+}
+
+async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>, Refused> {
+    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
+        return Err(Refused::new(Stage::Connect, "no URL"));
+    };
+    let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
+    sse::connect(origin, url, headers, bounds(shared, shared.config.limits.event_bytes), Arc::clone(inbox))
+        .await
+        .map_err(|failure| {
+            let mut refused = Refused::new(Stage::Connect, failure.words.clone());
+            refused.needs_auth = failure.kind == Kind::NeedsAuth;
+            refused
+        })
+}
+
+fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
+    let limits = &shared.config.limits;
+    Bounds { message_bytes: message_bytes.min(limits.response_bytes), depth: limits.depth, outgoing: OUTGOING }
+}
