@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use lockgate_config::{Flags, Loaded, Sources, Transport};
 
-use crate::{app, ask, keys, policies, show, verify};
+use crate::{app, ask, keys, pins, policies, show, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -78,6 +78,9 @@ enum Command {
         #[arg(default_value = "{}")]
         arguments: String,
     },
+    /// Compare tools with the lock file, and approve them
+    #[command(subcommand)]
+    Pins(pins::Command),
     /// Verify the audit trail
     #[command(subcommand)]
     Audit(verify::Command),
@@ -168,8 +171,17 @@ pub fn run() -> ExitCode {
             Some(file) => keys_command(&command, &sources.cwd.join(file), json),
             None => Err(anyhow::anyhow!("name a file with --file, or in the configuration as `auth.keys_file`")),
         }),
+        Command::Pins(command) => finish(pins_command(loaded, command, json)),
         Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
     }
+}
+
+fn pins_command(loaded: Loaded, command: pins::Command, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    let Some(file) = loaded.config.pins_file.clone() else {
+        anyhow::bail!("name the lock file in the configuration: pins: {{ file: lockgate.pins.json }}");
+    };
+    let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
+    ask::with_gateway(loaded, async move |gateway| pins::run(&command, gateway, &lock, &file, json))
 }
 
 fn keys_command(command: &keys::Command, file: &Path, json: bool) -> anyhow::Result<(String, ExitCode)> {

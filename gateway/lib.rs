@@ -6,6 +6,7 @@ mod app;
 mod ask;
 pub mod cli;
 mod keys;
+mod pins;
 mod policies;
 mod reload;
 mod show;

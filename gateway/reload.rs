@@ -39,6 +39,7 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard)
                 Ok(new) if new.config == current => {}
                 Ok(new) => {
                     say_what_waits(&current, &new.config);
+                    let policies = lockgate_policy::differences(&current.policy, &new.config.policy);
                     if let Err(error) = app.apply(&new.config) {
                         tracing::error!(%error, "the configuration stays as it was");
                         continue;
@@ -47,6 +48,9 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard)
                         tracing::warn!(%error, "the log level stays as it was");
                     }
                     tracing::info!(servers = new.config.servers.len(), "configuration reloaded");
+                    if !policies.is_empty() {
+                        tracing::info!("policies changed:\n{}", policies.join("\n"));
+                    }
                     folders = follow(&mut watcher, &new.files, &folders);
                     current = new.config;
                 }
@@ -81,6 +85,7 @@ fn say_what_waits(old: &Config, new: &Config) {
         (old.listener != new.listener, "listen, http"),
         (old.egress != new.egress, "egress"),
         (old.admin != new.admin, "admin"),
+        (old.telemetry.audit != new.telemetry.audit, "audit"),
         (
             old.telemetry.otlp != new.telemetry.otlp || old.telemetry.format != new.telemetry.format,
             "log.format, telemetry",

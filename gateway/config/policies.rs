@@ -85,7 +85,8 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         false => return Err("there is no such file or folder".into()),
     };
     let pattern = globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
-    let entries = std::fs::read_dir(folder).map_err(|error| format!("the folder cannot be read: {}", reason(&error)))?;
+    let entries =
+        std::fs::read_dir(folder).map_err(|error| format!("the folder cannot be read: {}", reason(&error)))?;
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
     let fits = |path: &PathBuf| path.file_name().is_some_and(|name| pattern.is_match(name)) && path.is_file();
     let found: Vec<PathBuf> = paths.filter(fits).take(FILES + 1).collect();

@@ -8,11 +8,11 @@ use crate::arguments::Arguments;
 use crate::condition::Condition;
 use crate::config::Config;
 use crate::file::{self, Effect};
+use crate::lists;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate;
 use crate::response::Response;
 use crate::rule::{Rule, What, Who};
-use crate::lists;
 
 /// Most policies of all files together.
 pub const MAX_POLICIES: usize = 10_000;
@@ -54,14 +54,19 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 Err(found) => found,
             };
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
-                found.push(mistake(&["name"], format!("is the name of another policy, at {other}"), "rename one of them"));
+                found.push(mistake(
+                    &["name"],
+                    format!("is the name of another policy, at {other}"),
+                    "rename one of them",
+                ));
             }
             mistakes.extend(found.into_iter().map(|found| Mistake { at: Some((document, at)), ..found }));
         }
     }
     if rules.len() > MAX_POLICIES {
         let what = format!("there are more than {MAX_POLICIES} policies");
-        mistakes.push(Mistake { path: vec!["policy".into(), "files".into()], ..mistake(&[], what, "join some of them") });
+        mistakes
+            .push(Mistake { path: vec!["policy".into(), "files".into()], ..mistake(&[], what, "join some of them") });
     }
     rules.sort_by(|a, b| a.name.cmp(&b.name));
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }

@@ -105,9 +105,7 @@ impl Condition {
                 let words = format!("it gives a {}, not true or false", other.type_of());
                 Err(Failed { words, missing: false })
             }
-            Err(error) => {
-                Err(Failed { words: brief(&error), missing: matches!(error, ExecutionError::NoSuchKey(_)) })
-            }
+            Err(error) => Err(Failed { words: brief(&error), missing: matches!(error, ExecutionError::NoSuchKey(_)) }),
         }
     }
 

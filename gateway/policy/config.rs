@@ -64,7 +64,8 @@ pub struct Entry {
 pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     type Named<'a> = BTreeMap<&'a str, (&'a Entry, &'a str)>;
     fn named(config: &Config) -> Named<'_> {
-        let entries = config.documents.iter().flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
+        let entries =
+            config.documents.iter().flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
         entries.map(|(entry, file)| (entry.policy.name.as_str(), (entry, file))).collect()
     }
     let (was, is) = (named(old), named(new));
@@ -78,7 +79,9 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
             Some(_) => {}
         }
     }
-    lines.extend(was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")));
+    lines.extend(
+        was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")),
+    );
     if old.lists != new.lists {
         lines.push("~ the lists of the configuration file".into());
     }

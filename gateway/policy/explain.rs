@@ -136,12 +136,18 @@ fn change(rule: &Rule, says: &Says, decision: Expect) -> Option<String> {
             Some(format!("policy {name} would judge it too, if this fitted: {}", all.concat()))
         }
         (Expect::Allow, ..) => None,
-        (_, _, Says::Failed(words)) => Some(format!("policy {name} denies until its condition can be evaluated: {words}")),
+        (_, _, Says::Failed(words)) => {
+            Some(format!("policy {name} denies until its condition can be evaluated: {words}"))
+        }
         (_, Effect::Allow, Says::Misfits(all)) if all.len() == 1 => {
             Some(format!("policy {name} would allow it, if this fitted: {}", all.concat()))
         }
-        (_, Effect::Allow, Says::Refuses(words)) => Some(format!("policy {name} would allow it with other arguments: {words}")),
-        (_, Effect::Deny, Says::Refuses(words)) => Some(format!("policy {name} would let it pass with other arguments: {words}")),
+        (_, Effect::Allow, Says::Refuses(words)) => {
+            Some(format!("policy {name} would allow it with other arguments: {words}"))
+        }
+        (_, Effect::Deny, Says::Refuses(words)) => {
+            Some(format!("policy {name} would let it pass with other arguments: {words}"))
+        }
         (_, Effect::Deny, Says::Holds) if rule.arguments.is_none() => {
             Some(format!("policy {name} denies it, whatever others allow: narrow its `who` or `what`"))
         }

@@ -27,8 +27,7 @@ pub(crate) struct Index {
     methods: Bits,
 }
 
-const KINDS: [Kind; 5] =
-    [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
+const KINDS: [Kind; 5] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
 
 impl Index {
     /// # Errors

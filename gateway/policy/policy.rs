@@ -181,7 +181,8 @@ impl Policy {
             state(failed, rules)
         };
         let shadowed = concerned.iter().any(|(_, rule)| rule.dry_run) || broken.iter().any(|(at, _)| dry(*at));
-        let responses = concerned.iter().filter(|(_, rule)| !rule.dry_run).filter_map(|(_, rule)| rule.response.as_ref());
+        let responses =
+            concerned.iter().filter(|(_, rule)| !rule.dry_run).filter_map(|(_, rule)| rule.response.as_ref());
         Verdict {
             limits: limits.collect(),
             shadow: shadowed.then(|| Box::new(state(false))),
@@ -249,21 +250,11 @@ impl Policy {
 
     /// What policies in dry run would have denied of a call that may be made.
     #[must_use]
-    pub fn would_deny(
-        &self,
-        verdict: &Verdict,
-        question: &Question<'_>,
-        arguments: Option<&[u8]>,
-    ) -> Option<Denied> {
+    pub fn would_deny(&self, verdict: &Verdict, question: &Question<'_>, arguments: Option<&[u8]>) -> Option<Denied> {
         self.decide(verdict.shadow.as_deref()?, question, arguments).err()
     }
 
-    fn decide(
-        &self,
-        state: &State,
-        question: &Question<'_>,
-        text: Option<&[u8]>,
-    ) -> Result<Passed, Denied> {
+    fn decide(&self, state: &State, question: &Question<'_>, text: Option<&[u8]>) -> Result<Passed, Denied> {
         let judged = match state {
             State::Open(at) => return Ok(Passed { rule: self.name(*at), arguments: None }),
             State::Hidden(Hidden { rule, failure }) => {

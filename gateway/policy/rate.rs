@@ -98,8 +98,7 @@ impl Limits {
             let mut by = rate.by.clone().unwrap_or_else(|| vec![Key::Principal]);
             by.sort_unstable();
             by.dedup();
-            let patterns: Vec<String> =
-                rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
+            let patterns: Vec<String> = rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
             Some(Limit { quota: quota(rate), by, methods: methods(&patterns) })
         };
         Self { hasher: RandomState::new(), limits: rules.iter().map(limit).collect() }
@@ -137,12 +136,8 @@ impl Limits {
 }
 
 fn quota(rate: &Rate) -> Quota {
-    const PERIODS: [Duration; 4] = [
-        Duration::from_secs(1),
-        Duration::from_secs(60),
-        Duration::from_secs(3600),
-        Duration::from_secs(24 * 3600),
-    ];
+    const PERIODS: [Duration; 4] =
+        [Duration::from_secs(1), Duration::from_secs(60), Duration::from_secs(3600), Duration::from_secs(24 * 3600)];
     let given = [rate.per_second, rate.per_minute, rate.per_hour, rate.per_day];
     let some = |n: u32| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
     let period = given.iter().zip(PERIODS).find_map(|(number, period)| Some((some((*number)?), period)));

@@ -1,65 +1,64 @@
-//! Every file of `policies/` is a whole configuration that loads, and allows and denies what its README says.
+//! Policy files that people copy: each loads, each has cases, all cases go as they say, and the published schemas are
+//! those of the code.
 
-use lockgate_config::{Loaded, Sources, load};
+use lockgate_config::policies;
+use lockgate_policy::Policy;
 
 use crate::tree::{files, root};
 
-/// File, and for each tool whether it may be called.
-const POLICIES: [(&str, &[(&str, bool)]); 3] = [
-    ("deny-all.yaml", &[("files__read_file", false), ("time__get_current_time", false), ("system__status", false)]),
-    (
-        "developer.yaml",
-        &[
-            ("files__read_file", true),
-            ("files__write_file", true),
-            ("git__git_commit", true),
-            ("git__git_push", false),
-            ("files__delete_file", false),
-            ("db__drop_table", false),
-        ],
-    ),
-    (
-        "read-only.yaml",
-        &[
-            ("files__read_file", true),
-            ("files__list_directory", true),
-            ("time__get_current_time", true),
-            ("git__git_log", true),
-            ("files__write_file", false),
-            ("git__git_commit", false),
-            ("files__unheard_of", false),
-        ],
-    ),
+/// Policy files and how many cases each has.
+const POLICIES: [(&str, usize); 8] = [
+    ("commands.yaml", 8),
+    ("databases.yaml", 14),
+    ("deny-all.yaml", 5),
+    ("developer.yaml", 8),
+    ("filesystem.yaml", 13),
+    ("rates.yaml", 2),
+    ("read-only.yaml", 10),
+    ("web.yaml", 8),
 ];
 
-fn loaded(file: &str) -> Loaded {
-    let sources = Sources { config: Some(file.into()), cwd: root().join("policies"), ..Sources::default() };
-    load(&sources).unwrap_or_else(|report| panic!("policies/{file}: {report}"))
-}
-
 #[test]
-fn policies_decide_as_they_say() {
-    for (file, tools) in POLICIES {
-        let rules = &loaded(file).config.policy;
-        let policy = lockgate_policy::Policy::compile(rules).unwrap();
-        for (tool, may) in tools {
-            let (slug, own) = tool.split_once("__").unwrap();
-            let decision = policy.tool(slug, tool, own);
-            assert_eq!(decision == lockgate_policy::Decision::Allow, *may, "{file}: {tool}: {decision:?}");
+fn policies_decide_as_their_cases_say() {
+    let cwd = root();
+    for (name, count) in POLICIES {
+        let config =
+            policies::load(&[format!("policies/{name}").into()], cwd).unwrap_or_else(|r| panic!("{name}: {r}"));
+        let policy = Policy::compile(&config).unwrap();
+        let path = cwd.join("policies/cases").join(name);
+        let cases = policies::cases(&path, cwd).unwrap_or_else(|report| panic!("cases/{name}: {report}"));
+        assert_eq!(cases.cases.len(), count, "cases of {name}");
+        for case in &cases.cases {
+            let outcome = case.decide(&policy).unwrap();
+            let differences = case.differences(&outcome);
+            assert!(differences.is_empty(), "{name}: {}: {differences:?} {outcome:?}", case.name);
         }
     }
 }
 
 #[test]
-fn every_policy_is_tried_and_explained() {
-    let there: Vec<&str> = files()
-        .iter()
-        .filter_map(|file| file.path.strip_prefix("policies/"))
-        .filter(|file| file.ends_with(".yaml"))
-        .collect();
-    assert_eq!(there, POLICIES.map(|(file, _)| file), "files of policies/");
+fn every_policy_has_cases_and_is_explained() {
+    let below = |folder: &str| -> Vec<&str> {
+        let all = files().iter().filter_map(|file| file.path.strip_prefix(folder));
+        all.filter(|name| name.ends_with(".yaml") && !name.contains('/')).collect()
+    };
+    let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(below("policies/"), names, "files of policies/");
+    assert_eq!(below("policies/cases/"), names, "files of policies/cases/");
     let readme = files().iter().find(|file| file.path == "policies/README.md").map_or("", |file| &file.text);
-    for file in there {
-        assert!(readme.contains(file), "policies/README.md does not speak of {file}");
+    for name in names {
+        assert!(readme.contains(name), "policies/README.md does not speak of {name}");
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_code() {
+    let published = |name: &str| std::fs::read_to_string(root().join("policies").join(name)).unwrap_or_default();
+    for (name, schema, option) in [
+        ("schema.json", lockgate_policy::file::schema(), "--policy"),
+        ("cases.schema.json", lockgate_policy::cases::schema(), "--cases"),
+    ] {
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        assert_eq!(published(name), text, "run: lockgate schema {option} > policies/{name}");
     }
 }

@@ -16,7 +16,7 @@ impl Check<'_> {
             let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files";
             self.missing(&["policy", "tools", "allow"], hint);
         }
-        let files = self.files(&raw.files.0);
+        let files = self.policy_files(&raw.files.0);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
         self.wrong |= read.is_none();
         let lists = Lists {
@@ -36,7 +36,7 @@ impl Check<'_> {
     }
 
     /// The files that are meant. Every name has to stand for one at least.
-    fn files(&mut self, named: &[String]) -> Vec<PathBuf> {
+    fn policy_files(&mut self, named: &[String]) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for (at, name) in named.iter().enumerate() {
             match policies::files(&self.sources.cwd.join(name)) {

@@ -18,8 +18,20 @@ const VARIABLES: [(&str, &[&str]); 4] = [
 const ANNOTATIONS: [&str; 4] = ["read_only", "destructive", "idempotent", "open_world"];
 /// Functions that a condition may call, besides operators.
 const FUNCTIONS: [&str; 14] = [
-    "size", "contains", "startsWith", "endsWith", "matches", "has", "int", "uint", "double", "string", "bool", "dyn",
-    "type", "bytes",
+    "size",
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "has",
+    "int",
+    "uint",
+    "double",
+    "string",
+    "bool",
+    "dyn",
+    "type",
+    "bytes",
 ];
 /// Deepest nesting of `all`, `exists`, `exists_one`, `map` and `filter`.
 const MAX_LOOPS: usize = 2;

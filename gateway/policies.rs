@@ -1,0 +1,235 @@
+//! `lockgate policy`: checks policy files, runs their cases, and explains a decision. It decides with the engine of the
+//! gateway and reaches no server.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use clap::Subcommand;
+use lockgate_config::policies;
+use lockgate_policy::cases::{Caller, Case, Outcome};
+use lockgate_policy::{Annotations, Config, Explanation, Kind, Policy, Question, Target};
+use serde_json::{Value, json};
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Find every mistake in policy files; exit code 1 if there is one
+    Check {
+        /// Files and folders [default: `policy.files` of the configuration]
+        files: Vec<PathBuf>,
+    },
+    /// Run the cases beside policy files; exit code 1 if one fails
+    Test {
+        /// Files of cases, and folders of them [default: `cases` beside the policy files]
+        files: Vec<PathBuf>,
+    },
+    /// Say which policies decide on a call, and what would change the answer
+    Explain {
+        /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`
+        #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
+        caller: String,
+        /// The tool: `server/tool`
+        #[arg(long, value_name = "NAME", required_unless_present_any = ["prompt", "resource"])]
+        call: Option<String>,
+        /// Instead of a tool, a prompt: `server/prompt`
+        #[arg(long, value_name = "NAME", conflicts_with = "call")]
+        prompt: Option<String>,
+        /// Instead of a tool, a resource: `server/uri`
+        #[arg(long, value_name = "URI", conflicts_with_all = ["call", "prompt"])]
+        resource: Option<String>,
+        /// Arguments as a JSON object
+        #[arg(long, value_name = "JSON")]
+        arguments: Option<String>,
+        /// The endpoint
+        #[arg(long, value_name = "PATH", default_value = "/mcp")]
+        at: String,
+        /// The category, for a tool of a built-in server
+        #[arg(long, value_name = "NAME")]
+        category: Option<String>,
+        /// What the server says of the tool, as JSON: `{"readOnlyHint": true}`
+        #[arg(long, value_name = "JSON")]
+        annotations: Option<String>,
+        /// Policy files and folders [default: the policies of the configuration]
+        #[arg(long, value_name = "FILE")]
+        policies: Vec<PathBuf>,
+    },
+}
+
+/// What a command prints, and how it ends.
+type Printed = anyhow::Result<(String, ExitCode)>;
+
+impl Command {
+    /// Runs it. `configured` loads the policies of the configuration, where the command needs them.
+    pub(crate) fn run(&self, cwd: &Path, json: bool, configured: impl Fn() -> anyhow::Result<Config>) -> Printed {
+        let of = |files: &[PathBuf]| match files.is_empty() {
+            true => configured(),
+            false => policies::load(files, cwd).map_err(|report| reported(&report, json)),
+        };
+        match self {
+            Self::Check { files } => check(&of(files)?, json),
+            Self::Test { files } if files.is_empty() => test(&beside(&configured()?, cwd), cwd, json),
+            Self::Test { files } => test(files, cwd, json),
+            Self::Explain { policies, .. } => self.explain(&of(policies)?, json),
+        }
+    }
+
+    fn explain(&self, config: &Config, json: bool) -> Printed {
+        let Self::Explain { caller, call, prompt, resource, arguments, at, category, annotations, .. } = self else {
+            return Err(anyhow!("this is not a question"));
+        };
+        let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
+        let named = [(Kind::Tool, call), (Kind::Prompt, prompt), (Kind::Resource, resource)];
+        let named = named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)));
+        let (kind, name) = named.context("name a tool with --call")?;
+        let (server, own) =
+            name.split_once('/').or_else(|| name.split_once("__")).context("write it as server/name")?;
+        let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
+        let exposed = if kind == Kind::Resource { format!("{server}+{own}") } else { format!("{server}__{own}") };
+        let target = Target {
+            kind,
+            server,
+            exposed: &exposed,
+            own,
+            category: category.as_deref(),
+            annotations: annotations.as_ref().map(claims).unwrap_or_default(),
+        };
+        let policy = compiled(config)?;
+        let subject = caller.subject();
+        let question = Question { subject: &subject, endpoint: at, target: &target };
+        let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
+        let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
+        Ok((text, ExitCode::SUCCESS))
+    }
+}
+
+fn reported(report: &lockgate_config::Report, json: bool) -> anyhow::Error {
+    match json {
+        true => anyhow!(serde_json::to_string_pretty(report).unwrap_or_default()),
+        false => anyhow!("the policies have mistakes:\n{report}"),
+    }
+}
+
+fn compiled(config: &Config) -> anyhow::Result<Policy> {
+    Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
+}
+
+fn check(config: &Config, json: bool) -> Printed {
+    let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
+    let files = config.documents.len();
+    let text = match json {
+        true => json!({"problems": [], "policies": count, "files": files}).to_string(),
+        false => format!("ok: {count} policies in {files} files"),
+    };
+    Ok((text, ExitCode::SUCCESS))
+}
+
+/// The folders of cases beside the policy files.
+fn beside(config: &Config, cwd: &Path) -> Vec<PathBuf> {
+    let folders = config.documents.iter().filter_map(|file| Some(cwd.join(&file.name).parent()?.join("cases")));
+    let mut folders: Vec<PathBuf> = folders.chain([cwd.join("policies/cases")]).filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// How one case went.
+struct Tried {
+    file: PathBuf,
+    name: String,
+    outcome: Option<Outcome>,
+    differences: Vec<String>,
+}
+
+fn test(paths: &[PathBuf], cwd: &Path, json: bool) -> Printed {
+    let mut tried = Vec::new();
+    for path in paths {
+        let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
+        for file in files {
+            tried.extend(run(&file, cwd, json)?);
+        }
+    }
+    if tried.is_empty() {
+        return Err(anyhow!("there are no cases; they belong into a folder `cases` beside the policy files"));
+    }
+    let failed = tried.iter().filter(|case| !case.differences.is_empty()).count();
+    let code = if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let passed = tried.len() - failed;
+    if json {
+        let cases: Vec<Value> = tried.iter().map(as_json).collect();
+        return Ok((serde_json::to_string_pretty(&json!({"passed": passed, "failed": failed, "cases": cases}))?, code));
+    }
+    let mut text = String::new();
+    for case in tried.iter().filter(|case| !case.differences.is_empty()) {
+        let _ = writeln!(text, "FAIL {}: {}", case.file.display(), case.name);
+        case.differences.iter().for_each(|line| drop(writeln!(text, "     {line}")));
+    }
+    let _ = write!(text, "{passed} passed, {failed} failed");
+    Ok((text, code))
+}
+
+fn as_json(case: &Tried) -> Value {
+    json!({
+        "file": case.file.display().to_string(),
+        "case": case.name,
+        "passed": case.differences.is_empty(),
+        "decision": case.outcome.as_ref().map(|outcome| outcome.decision.as_str()),
+        "rule": case.outcome.as_ref().map(|outcome| outcome.rule.as_str()),
+        "differences": case.differences,
+    })
+}
+
+/// The cases of one file against the policies that it names.
+fn run(file: &Path, cwd: &Path, json: bool) -> anyhow::Result<Vec<Tried>> {
+    let cases = policies::cases(file, cwd).map_err(|report| reported(&report, json))?;
+    let folder = file.parent().unwrap_or(cwd);
+    let named: Vec<PathBuf> = match cases.policies.is_empty() {
+        true => vec![tested(file)],
+        false => cases.policies.iter().map(|name| folder.join(name)).collect(),
+    };
+    let config = policies::load(&named, cwd).map_err(|report| reported(&report, json))?;
+    let policy = compiled(&config)?;
+    let name = file.strip_prefix(cwd).unwrap_or(file);
+    let one = |case: &Case| {
+        let (outcome, differences) = match case.decide(&policy) {
+            Ok(outcome) => (Some(outcome.clone()), case.differences(&outcome)),
+            Err(words) => (None, vec![words]),
+        };
+        Tried { file: name.to_path_buf(), name: case.name.clone(), outcome, differences }
+    };
+    Ok(cases.cases.iter().map(one).collect())
+}
+
+/// What cases without a word of it test: the file of the same name in the folder above, or all files there.
+fn tested(cases: &Path) -> PathBuf {
+    let above = cases.parent().and_then(Path::parent).unwrap_or(cases);
+    let same = cases.file_name().map(|name| above.join(name));
+    same.filter(|path| path.is_file()).unwrap_or_else(|| above.to_path_buf())
+}
+
+fn told(explanation: &Explanation) -> String {
+    let Explanation { decision, rule, words, forwards, policies, changes } = explanation;
+    let mut text = format!("{decision}, by {rule}");
+    if let Some(words) = words {
+        let _ = write!(text, ": {words}");
+    }
+    if let Some(forwards) = forwards {
+        let _ = write!(text, "\nthe server gets {forwards}");
+    }
+    text.push_str("\n\npolicies that concern it:");
+    for step in policies {
+        let dry = if step.dry_run { ", dry run" } else { "" };
+        let _ = write!(text, "\n  {} ({}{dry}; {}) {}", step.policy, step.effect, step.place, step.says);
+    }
+    if policies.is_empty() {
+        text.push_str("\n  none");
+    }
+    text.push_str("\n\nwhat would change the answer:");
+    for change in changes {
+        let _ = write!(text, "\n  {change}");
+    }
+    if changes.is_empty() {
+        text.push_str("\n  no change to a single policy");
+    }
+    text
+}
