@@ -3,7 +3,8 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use lockgate_proxy::Gateway;
+use lockgate_policy::pin::Standing;
+use lockgate_proxy::{Gateway, Suspect};
 use lockgate_upstream::{ListKind, State};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ pub(crate) struct Servers(Vec<Value>);
 
 impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
+        let suspects = gateway.suspects();
         let all = gateway.servers().into_iter().map(|server| {
             let (status, catalog) = (server.status(), server.catalog());
             json!({
@@ -31,9 +33,21 @@ impl Servers {
                 "trouble": status.trouble.as_ref().map(ToString::to_string),
                 "stderr": status.trouble.as_ref().map(|t| t.stderr.clone()).unwrap_or_default(),
                 "omitted": catalog.omitted,
+                "suspects": suspects.iter().filter(|s| s.server == server.slug()).map(suspect).collect::<Value>(),
             })
         });
         Self(all.collect())
+    }
+
+    /// What another gateway tells of its servers.
+    pub(crate) fn told(mut servers: Vec<Value>) -> Self {
+        for server in &mut servers {
+            let stage = server.get("failedStage").and_then(Value::as_str).map(|stage| format!("{stage} failed"));
+            if let (Value::Object(server), Some(stage)) = (server, stage) {
+                server.insert("trouble".into(), stage.into());
+            }
+        }
+        Self(servers)
     }
 
     pub(crate) fn render(&self, json: bool) -> String {
@@ -55,12 +69,39 @@ impl Servers {
                     out.push_str(&format!("\n  | {}", line.as_str().unwrap_or_default()));
                 }
             }
+            let quarantined = server.get("suspects").and_then(Value::as_array).into_iter().flatten();
+            for one in quarantined.filter(|one| one.get("quarantined") == Some(&Value::Bool(true))) {
+                out.push_str(&format!("\n{}: quarantined: {}", text(server, "name"), text(one, "tool")));
+            }
             for line in server.get("omitted").and_then(Value::as_array).into_iter().flatten() {
                 out.push_str(&format!("\n{}: left out: {}", text(server, "name"), line.as_str().unwrap_or_default()));
             }
         }
         out
     }
+}
+
+/// What operators should know of a tool, as JSON.
+fn suspect(suspect: &Suspect) -> Value {
+    json!({
+        "tool": suspect.tool,
+        "standing": suspect.standing.map(Standing::as_str),
+        "quarantined": suspect.quarantined,
+        "findings": suspect.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Tools that are quarantined, or that somebody should look at.
+pub(crate) fn suspects(all: &[Suspect]) -> String {
+    let line = |suspect: &Suspect| {
+        let state = if suspect.quarantined { "quarantined" } else { "look at this" };
+        let standing = suspect.standing.filter(|s| *s != Standing::Approved);
+        let standing = standing.map(|s| format!(" ({})", s.as_str())).unwrap_or_default();
+        let findings: String = suspect.findings.iter().map(|finding| format!("\n    {finding}")).collect();
+        format!("\n{state}: {}/{}{standing}{findings}", suspect.server, suspect.tool)
+    };
+    let text: String = all.iter().map(line).collect();
+    if text.is_empty() { text } else { format!("\n{text}\n\n`lockgate pins diff` says more; `lockgate pins approve` approves.") }
 }
 
 /// The tools as clients see them.

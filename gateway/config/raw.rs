@@ -10,6 +10,7 @@ pub mod leaf;
 mod limits;
 mod log;
 mod names;
+pub mod pins;
 mod policy;
 mod server;
 
@@ -27,6 +28,7 @@ use leaf::{List, Text};
 pub use limits::Limits;
 pub use log::{Format, Log, Telemetry};
 pub use names::{Names, Separator};
+pub use pins::Pins;
 pub use policy::{Allow, Policy};
 pub use server::{Era, Server, Sessions, Transport};
 
@@ -75,6 +77,8 @@ pub struct Root {
     pub log: Log,
     /// Traces and metrics.
     pub telemetry: Telemetry,
+    /// Tools as they were approved.
+    pub pins: Pins,
     /// The trail of decisions and outcomes.
     pub audit: Audit,
     /// Health, readiness and metrics.

@@ -5,6 +5,7 @@ mod address;
 mod auth;
 mod audit;
 mod builtin;
+mod pins;
 mod policy;
 mod secret;
 mod server;
@@ -38,7 +39,8 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         production: root.profile == Profile::Production,
         privileged: root.http.privileged_ports.0,
     };
-    let proxy = check.proxy(&root);
+    let (pins, pins_file) = check.pins(&root.pins);
+    let proxy = check.proxy(&root, pins);
     let authn = check.auth(&root);
     let listener = check.listener(&root, authn.admits_others());
     let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
@@ -62,6 +64,7 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         egress,
         telemetry,
         tools,
+        pins_file,
         admin,
         servers,
     })
@@ -132,7 +135,7 @@ impl Check<'_> {
         file
     }
 
-    fn proxy(&mut self, root: &Root) -> lockgate_proxy::Config {
+    fn proxy(&mut self, root: &Root, pins: lockgate_policy::pin::Pins) -> lockgate_proxy::Config {
         let name = root.name.as_ref().map_or(NAME, |name| name.0.as_str());
         if !is_slug(name) {
             let shown = self.shown(&["name"]);
@@ -166,6 +169,7 @@ impl Check<'_> {
                 question_timeout: limits.question_timeout.duration(),
             },
             secret: self.secret(root.secret.as_ref()),
+            pins,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lockgate_policy::pin::Pins;
+
 /// The gateway's own identity and the limits of the request path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
@@ -16,6 +18,8 @@ pub struct Config {
     /// Secret from which the keys of sealed tokens (cursors, request states, task ids) are derived.
     /// Without one each start makes a new one, and tokens do not outlive the process.
     pub secret: Option<String>,
+    /// Tools as they were approved.
+    pub pins: Pins,
 }
 
 /// How exposed names are made from a server's slug and a tool's own name.
@@ -62,6 +66,6 @@ impl std::fmt::Debug for Config {
             .field("names", &self.names)
             .field("limits", &self.limits)
             .field("secret", &self.secret.as_ref().map(|_| "…"))
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -125,6 +125,7 @@ pub struct ServerMetrics {
     state: AtomicU8,
     restarts: AtomicU64,
     list_changes: AtomicU64,
+    quarantined: AtomicU64,
 }
 
 impl ServerMetrics {
@@ -134,6 +135,7 @@ impl ServerMetrics {
             state: AtomicU8::new(ServerState::Pending as u8),
             restarts: AtomicU64::new(0),
             list_changes: AtomicU64::new(0),
+            quarantined: AtomicU64::new(0),
         }
     }
 
@@ -154,6 +156,15 @@ impl ServerMetrics {
     /// The server's lists were read again and differ.
     pub fn list_changed(&self) {
         self.list_changes.fetch_add(1, Relaxed);
+    }
+
+    /// Tools that are neither listed nor callable until somebody approves them.
+    pub fn set_quarantined(&self, tools: usize) {
+        self.quarantined.store(tools as u64, Relaxed);
+    }
+
+    pub(crate) fn quarantined(&self) -> u64 {
+        self.quarantined.load(Relaxed)
     }
 
     pub(crate) fn restarts(&self) -> u64 {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Meter, MeterProvider};
+use opentelemetry::metrics::{AsyncInstrument, Meter, MeterProvider};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{Instrument, SdkMeterProvider, Stream};
 use prometheus::core::{Collector, Desc};
@@ -147,21 +147,28 @@ fn audit(meter: &Meter, numbers: &Numbers) {
     let _ = builder.with_callback(move |observer| observer.observe(audit.is_failing().into(), &[])).build();
 }
 
+/// Observes one number of each server.
+fn each_server(
+    numbers: &Arc<Numbers>,
+    read: fn(&ServerMetrics) -> u64,
+) -> impl Fn(&dyn AsyncInstrument<u64>) + Send + Sync + use<> {
+    let numbers = Arc::downgrade(numbers);
+    move |observer| {
+        let Some(numbers) = numbers.upgrade() else { return };
+        numbers.servers.lock().each_server(|slug, metrics| {
+            observer.observe(read(metrics), &[KeyValue::new("server", slug.to_owned())]);
+        });
+    }
+}
+
 fn servers(meter: &Meter, numbers: &Arc<Numbers>) {
     let counter = |name: &'static str, help: &'static str, read: fn(&ServerMetrics) -> u64| {
-        let numbers = Arc::downgrade(numbers);
         let builder = meter.u64_observable_counter(name).with_description(help);
-        let _ = builder
-            .with_callback(move |observer| {
-                let Some(numbers) = numbers.upgrade() else {
-                    return;
-                };
-                numbers.servers.lock().each_server(|slug, metrics| {
-                    observer.observe(read(metrics), &[KeyValue::new("server", slug.to_owned())]);
-                });
-            })
-            .build();
+        let _ = builder.with_callback(each_server(numbers, read)).build();
     };
+    let quarantined = meter.u64_observable_gauge("server_tools_quarantined");
+    let quarantined = quarantined.with_description("Tools hidden until somebody approves them (`lockgate pins`)");
+    let _ = quarantined.with_callback(each_server(numbers, ServerMetrics::quarantined)).build();
     counter("server_restarts", "Times that a server was started or connected again", ServerMetrics::restarts);
     counter(
         "server_list_changes",

@@ -1,0 +1,62 @@
+//! `pins`: reads the lock file. It approves nothing.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use lockgate_policy::pin;
+
+use super::Check;
+use crate::raw::pins::{HiddenText, Pins, Reaction};
+use crate::source::reason;
+
+/// Largest lock file.
+const MAX_BYTES: u64 = 64 << 20;
+
+impl Check<'_> {
+    /// What is pinned, and where that stands.
+    pub fn pins(&mut self, raw: &Pins) -> (pin::Pins, Option<PathBuf>) {
+        let file = raw.file.as_ref().map(|file| Path::new(&file.0).to_path_buf());
+        let reaction = |reaction| match reaction {
+            Reaction::Quarantine => pin::Reaction::Quarantine,
+            Reaction::Report => pin::Reaction::Report,
+            Reaction::Allow => pin::Reaction::Allow,
+        };
+        let pins = pin::Pins {
+            lock: file.as_deref().map(|file| self.lock(file)),
+            changed: reaction(raw.changed),
+            new: reaction(raw.new),
+            hidden_text: match raw.hidden_text {
+                HiddenText::Strip => pin::HiddenText::Strip,
+                HiddenText::Quarantine => pin::HiddenText::Quarantine,
+                HiddenText::Report => pin::HiddenText::Report,
+            },
+        };
+        (pins, file)
+    }
+
+    fn lock(&mut self, file: &Path) -> pin::Lock {
+        let path = ["pins", "file"];
+        #[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
+        let opened = std::fs::File::open(file);
+        let mut text = String::new();
+        match opened {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let hint = "look at the tools with `lockgate pins diff`, then run `lockgate pins approve --all`";
+                self.warning(&path, "is not there yet, so no tool is approved", hint);
+                return pin::Lock::default();
+            }
+            Err(error) => self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable"),
+            Ok(opened) => match opened.take(MAX_BYTES).read_to_string(&mut text) {
+                Err(error) => self.error(&path, format!("cannot be read: {}", reason(&error)), "make it readable"),
+                Ok(_) => match pin::Lock::read(&text) {
+                    Ok(lock) => return lock,
+                    Err(what) => {
+                        let hint = "take it back from version control, or approve the tools anew into another file";
+                        self.error(&path, format!("is no lock file: {what}"), hint);
+                    }
+                },
+            },
+        }
+        pin::Lock::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! `lockgate pins`: what is different from what was approved, in words, and approving it. It asks the servers themselves, as
+//! the gateway does, and writes the lock file as a whole or not at all.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use lockgate_policy::pin::{self, Lock, Pin, Standing};
+use lockgate_proxy::Gateway;
+use lockgate_upstream::State;
+use serde_json::{Value, json};
+
+/// Digits of a fingerprint that tell definitions apart for people.
+const SHORT: usize = 12;
+
+#[derive(clap::Subcommand, Clone)]
+pub(crate) enum Command {
+    /// Show how the tools of all servers differ from the lock file; exit code 1 if they do
+    Diff,
+    /// Write tools into the lock file as they are now
+    Approve {
+        /// `server/tool`, `server/tool@FINGERPRINT` as `diff` shows it, or `server` for all of its tools
+        names: Vec<String>,
+        /// All tools of all servers; tools that are gone are taken out
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+    },
+}
+
+/// A tool as its server offers it now.
+struct Offered {
+    slug: String,
+    tool: String,
+    pin: Pin,
+}
+
+/// Runs the command on a gateway whose servers have settled.
+pub(crate) fn run(
+    command: &Command,
+    gateway: &Arc<Gateway>,
+    lock: &Lock,
+    file: &Path,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
+    let offered = offered(gateway)?;
+    let gone = gone(gateway, lock, &offered);
+    match command {
+        Command::Diff => Ok(diff(lock, &offered, &gone, json)),
+        Command::Approve { names, all } => {
+            let mut new = lock.clone();
+            let chosen = if *all { offered.values().collect() } else { choose(names, &offered)? };
+            let mut lines = Vec::new();
+            for one in chosen {
+                if lock.standing(&one.slug, &one.tool, &one.pin.fingerprint) != Standing::Approved {
+                    lines.push(format!("approved {}", pin::name(&one.slug, &one.tool)));
+                    new.approve(&one.slug, &one.tool, one.pin.clone());
+                }
+            }
+            for name in gone.iter().filter(|_| *all) {
+                new.forget(name);
+                lines.push(format!("taken out {name}"));
+            }
+            if new != *lock || !file.is_file() {
+                write(file, &new.write())?;
+            }
+            lines.push(format!("{}: {} tools", file.display(), new.names().count()));
+            Ok((lines.join("\n"), ExitCode::SUCCESS))
+        }
+    }
+}
+
+/// Every tool of every server but those that come with the gateway, by its name in lock files.
+fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> {
+    let mut all = BTreeMap::new();
+    for server in gateway.servers() {
+        if server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin") {
+            continue;
+        }
+        for item in &server.catalog().tools {
+            let (slug, tool) = (server.slug().to_owned(), item.key.to_string());
+            let pin = Pin::of(&item.text).map_err(|error| anyhow!("{slug}/{tool}: {error}"))?;
+            all.insert(pin::name(&slug, &tool), Offered { slug, tool, pin });
+        }
+    }
+    Ok(all)
+}
+
+/// Approved tools that their server, which is there, does not offer any more; and those of servers that are not configured.
+fn gone(gateway: &Arc<Gateway>, lock: &Lock, offered: &BTreeMap<String, Offered>) -> Vec<String> {
+    let servers = gateway.servers();
+    let is_missing = |name: &str| {
+        let slug = name.split('/').next().unwrap_or(name);
+        let server = servers.iter().find(|server| server.slug() == slug);
+        server.is_none_or(|server| server.status().state == State::Connected)
+    };
+    lock.names().filter(|name| !offered.contains_key(*name) && is_missing(name)).map(str::to_owned).collect()
+}
+
+fn choose<'a>(names: &[String], offered: &'a BTreeMap<String, Offered>) -> anyhow::Result<Vec<&'a Offered>> {
+    if names.is_empty() {
+        bail!("name tools (`server/tool`), a server, or say --all");
+    }
+    let mut chosen = Vec::new();
+    for wanted in names {
+        let (name, fingerprint) = match wanted.rsplit_once('@') {
+            Some((name, print)) if offered.contains_key(name) => (name, Some(print)),
+            _ => (wanted.as_str(), None),
+        };
+        match offered.get(name) {
+            Some(one) => {
+                if fingerprint.is_some_and(|print| print.is_empty() || !plain(&one.pin).starts_with(print)) {
+                    bail!("{name} has another definition now ({}): look at it again", short(&one.pin));
+                }
+                chosen.push(one);
+            }
+            None => {
+                let before = chosen.len();
+                chosen.extend(offered.values().filter(|one| one.slug == name));
+                if chosen.len() == before {
+                    bail!("there is no tool and no server {name}; `lockgate pins diff` lists tools");
+                }
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+fn diff(lock: &Lock, offered: &BTreeMap<String, Offered>, gone: &[String], json: bool) -> (String, ExitCode) {
+    let mut entries = Vec::new();
+    for (name, one) in offered {
+        let standing = lock.standing(&one.slug, &one.tool, &one.pin.fingerprint);
+        let findings: Vec<String> = pin::inspect(&one.pin.definition).iter().map(ToString::to_string).collect();
+        let nothing = Value::Object(serde_json::Map::new());
+        let old = lock.pin(&one.slug, &one.tool).map_or(&nothing, |pin| &pin.definition);
+        if standing != Standing::Approved {
+            let changes = pin::changes(old, &one.pin.definition);
+            entries.push((name.as_str(), standing.as_str(), short(&one.pin), changes, findings));
+        }
+    }
+    entries.extend(gone.iter().map(|name| (name.as_str(), "gone", String::new(), Vec::new(), Vec::new())));
+    let code = if entries.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if json {
+        let all = entries.iter().map(|(name, standing, fingerprint, changes, findings)| {
+            json!({"tool": name, "standing": standing, "fingerprint": fingerprint, "changes": changes, "findings": findings})
+        });
+        return (serde_json::to_string_pretty(&all.collect::<Value>()).unwrap_or_default(), code);
+    }
+    if entries.is_empty() {
+        return (format!("all {} tools are as approved", offered.len()), code);
+    }
+    let mut out = String::new();
+    for (name, standing, fingerprint, changes, findings) in entries {
+        let at = if fingerprint.is_empty() { String::new() } else { format!("@{fingerprint}") };
+        let _ = writeln!(out, "{standing:8} {name}{at}");
+        changes.iter().for_each(|line| drop(writeln!(out, "    {line}")));
+        findings.iter().for_each(|line| drop(writeln!(out, "    LOOK AT THIS: {line}")));
+    }
+    (out.trim_end().to_owned(), code)
+}
+
+fn plain(pin: &Pin) -> &str {
+    pin.fingerprint.rsplit(':').next().unwrap_or_default()
+}
+
+fn short(pin: &Pin) -> String {
+    plain(pin).chars().take(SHORT).collect()
+}
+
+/// Another file first, then its name: who reads sees the old content or the new.
+#[allow(clippy::disallowed_methods, reason = "the lock file, named by the configuration")]
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let done = || -> std::io::Result<()> {
+        let mut to = std::fs::File::create(&new)?;
+        to.write_all(text.as_bytes())?;
+        to.sync_all()?;
+        std::fs::rename(&new, file)
+    };
+    done().with_context(|| file.display().to_string())
+}
