@@ -25,6 +25,7 @@ const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
     &["builtin", "file", "roots", "*", "path"],
     &["builtin", "content", "folder"],
+    &["builtin", "file", "roots", "*", "path"],
     &["builtin", "shell", "roots", "*", "path"],
     &["servers", "*", "cwd"],
     &["http", "tls", "cert"],

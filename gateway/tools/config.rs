@@ -8,6 +8,8 @@ pub struct Config {
     pub system: bool,
     /// `example`: a few harmless tools, a prompt and a resource to try a client with.
     pub example: bool,
+    /// `file`: files in configured folders.
+    pub file: Option<crate::file::config::Config>,
     /// `shell`: allowed programs, confined.
     pub shell: Option<crate::shell::Config>,
     /// `content`: resources and prompts from configuration.
@@ -23,6 +25,7 @@ impl Config {
         match category {
             "system" => self.system,
             "example" => self.example,
+            "file" => self.file.is_some(),
             "shell" => self.shell.is_some(),
             "content" => self.content.is_some(),
             "web" => self.web.is_some(),

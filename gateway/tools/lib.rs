@@ -6,6 +6,7 @@
 mod config;
 pub mod content;
 mod example;
+mod file;
 mod material;
 mod registry;
 mod schema;
@@ -17,8 +18,10 @@ mod system;
 mod tally;
 mod tool;
 mod web;
+mod work;
 
 pub use config::Config;
+pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
 pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
 pub use web::{Config as Web, Proxy};
 
@@ -84,6 +87,7 @@ impl Builtin {
         })?;
         changes.part("content", old.content.as_ref(), config.content.as_ref(), content::made)?;
         changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
+        changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::made)?;
         changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::made)?;
         Ok(Prepared { config: config.clone(), changes })
     }

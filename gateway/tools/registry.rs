@@ -71,10 +71,16 @@ impl Registry {
         for tool in tools {
             let card = tool.card();
             let name: Arc<str> = (*card.name).into();
-            let valid = |own: &str| (1..=100).contains(&own.len()) && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b));
+            let valid = |own: &str| {
+                (1..=100).contains(&own.len()) && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+            };
             match card.parts() {
                 Some((own_category, own)) if own_category == category && valid(own) => {}
-                _ => return Err(format!("the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and .")),
+                _ => {
+                    return Err(format!(
+                        "the tool `{name}` must be named {category}/NAME, of a-z, A-Z, 0-9, _, - and ."
+                    ));
+                }
             }
             for (schema, what) in [(&card.input, "input"), (&card.output, "output")] {
                 schema::is_checkable(schema).map_err(|words| format!("{name}: its {what} schema: {words}"))?;

@@ -39,8 +39,9 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
         return Err(format!("there is no type `{kind}`"));
     }
     let properties = all.get("properties").and_then(Value::as_object);
-    let below = properties.into_iter().flat_map(Map::values).chain(all.get("items")).chain(all.get("additionalProperties"));
-    below.map(is_checkable).collect()
+    let mut below =
+        properties.into_iter().flat_map(Map::values).chain(all.get("items")).chain(all.get("additionalProperties"));
+    below.try_for_each(is_checkable)
 }
 
 /// Checks the arguments of a call and fills in defaults; whole numbers written as `3.0` become `3`.
@@ -178,7 +179,9 @@ fn expected(schema: &Value) -> String {
 fn one(schema: &Value, kind: &str) -> String {
     let bound = |word: &str| schema.get(word).map(Value::to_string);
     let range = |least: &str, most: &str, unit: &str| match (bound(least), bound(most)) {
-        (Some(least), Some(most)) => format!(" {}from {least} to {most}{unit}", if unit.is_empty() { "" } else { "of " }),
+        (Some(least), Some(most)) => {
+            format!(" {}from {least} to {most}{unit}", if unit.is_empty() { "" } else { "of " })
+        }
         (Some(least), None) => format!(" of at least {least}{unit}"),
         (None, Some(most)) => format!(" of at most {most}{unit}"),
         (None, None) => String::new(),

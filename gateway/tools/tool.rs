@@ -154,10 +154,12 @@ impl Card {
 }
 
 fn object(properties: Value, required: &[&str]) -> Value {
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object", "properties": properties, "required": required, "additionalProperties": false
-    })
+        "type": "object", "required": required, "additionalProperties": false
+    });
+    schema["properties"] = properties;
+    schema
 }
 
 /// What a tool gives back.

@@ -1,6 +1,7 @@
 //! `builtin`: servers that come with the gateway. It names them and no more.
 
 pub mod content;
+pub mod file;
 pub mod shell;
 pub mod web;
 
@@ -18,6 +19,8 @@ pub struct Builtin {
     pub example: Option<Toggle<false>>,
     /// Resources and prompts that the gateway itself offers; off until it is configured.
     pub content: Option<content::Content>,
+    /// Reads and changes files in folders; off until it is configured.
+    pub file: Option<file::File>,
     /// Runs allowed programs, confined; off until it is configured.
     pub shell: Option<shell::Shell>,
     /// Requests to web servers and pages as text; off until it is configured.

@@ -2,6 +2,7 @@
 //! `system`.
 
 mod content;
+mod file;
 mod shell;
 mod web;
 
@@ -16,6 +17,7 @@ impl Check<'_> {
             self.error(&path, "the example server is not for production", "take it out, or use `profile: development`");
         }
         lockgate_tools::Config {
+            file: root.builtin.file.as_ref().and_then(|file| self.files(file)),
             shell: root.builtin.shell.as_ref().and_then(|shell| self.shell(shell)),
             system: root.builtin.system.0,
             content: root.builtin.content.as_ref().map(|content| self.content(content)),

@@ -21,9 +21,21 @@ fn a_message_names_the_argument_what_was_expected_and_what_came() {
     let long = "x".repeat(100);
     for (property, given, words) in [
         (json!({"type": "string"}), json!(7), "`a` must be a string, received 7"),
-        (json!({"type": "string", "maxLength": 9}), json!(long), "`a` must be a string of at most 9 characters, received 100 characters"),
-        (json!({"type": "string", "minLength": 1, "maxLength": 9}), json!(""), "`a` must be a string of from 1 to 9 characters, received \"\""),
-        (json!({"type": "integer", "minimum": 1, "maximum": 20}), json!(21), "`a` must be a whole number from 1 to 20, received 21"),
+        (
+            json!({"type": "string", "maxLength": 9}),
+            json!(long),
+            "`a` must be a string of at most 9 characters, received 100 characters",
+        ),
+        (
+            json!({"type": "string", "minLength": 1, "maxLength": 9}),
+            json!(""),
+            "`a` must be a string of from 1 to 9 characters, received \"\"",
+        ),
+        (
+            json!({"type": "integer", "minimum": 1, "maximum": 20}),
+            json!(21),
+            "`a` must be a whole number from 1 to 20, received 21",
+        ),
         (json!({"type": "integer"}), json!(2.5), "`a` must be a whole number, received 2.5"),
         (json!({"type": "integer", "minimum": 0}), json!(-1), "`a` must be a whole number of at least 0, received -1"),
         (json!({"type": "number"}), json!("1"), "`a` must be a number, received \"1\""),
@@ -31,8 +43,16 @@ fn a_message_names_the_argument_what_was_expected_and_what_came() {
         (json!({"enum": ["utf-8", "hex"]}), json!("utf8"), "`a` must be one of \"utf-8\", \"hex\", received \"utf8\""),
         (json!({"type": ["string", "null"]}), json!([]), "`a` must be a string or null, received []"),
         (json!({"type": "array", "items": {"type": "string"}}), json!(["x", 1]), "`a[1]` must be a string, received 1"),
-        (json!({"type": "array", "items": {"type": "string"}, "maxItems": 2}), json!("x"), "`a` must be a list of at most 2 items, each a string, received \"x\""),
-        (object(&json!({"b": {"type": "boolean"}}), &["b"]), json!({}), "the argument `a.b` is missing; expected true or false"),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "maxItems": 2}),
+            json!("x"),
+            "`a` must be a list of at most 2 items, each a string, received \"x\"",
+        ),
+        (
+            object(&json!({"b": {"type": "boolean"}}), &["b"]),
+            json!({}),
+            "the argument `a.b` is missing; expected true or false",
+        ),
         (object(&json!({"b": {"type": "boolean"}}), &[]), json!({"c": 1}), "unknown argument `a.c`: `a` takes b"),
     ] {
         assert_eq!(checked(&json!({"a": property}), &[], json!({"a": given})), Err(words.to_owned()));
@@ -44,7 +64,8 @@ fn a_message_names_the_argument_what_was_expected_and_what_came() {
 
 #[test]
 fn defaults_are_filled_in_and_whole_numbers_are_whole() {
-    let properties = json!({"n": {"type": "integer"}, "deep": object(&json!({"on": {"type": "boolean", "default": true}}), &[])});
+    let properties =
+        json!({"n": {"type": "integer"}, "deep": object(&json!({"on": {"type": "boolean", "default": true}}), &[])});
     assert_eq!(
         checked(&properties, &["n"], json!({"n": 3.0, "deep": {}})).unwrap().to_string(),
         r#"{"n":3,"deep":{"on":true}}"#

@@ -45,9 +45,9 @@ impl Tool for List {
             let server = arguments.maybe_text("server");
             let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
             let (offset, limit) = (number("offset")?, number("limit")?);
-            let all = [ListKind::Resources, ListKind::Templates].into_iter().flat_map(|kind| {
-                sight.items(kind).into_iter().map(move |seen| (kind, seen))
-            });
+            let all = [ListKind::Resources, ListKind::Templates]
+                .into_iter()
+                .flat_map(|kind| sight.items(kind).into_iter().map(move |seen| (kind, seen)));
             let all: Vec<_> = all.filter(|(_, seen)| server.is_none_or(|wanted| *seen.slug == *wanted)).collect();
             let page: Vec<Value> = all
                 .iter()

@@ -1,0 +1,41 @@
+//! `builtin.file`: which folders may be used, and within which bounds.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
+
+/// Reads and changes files in folders; nothing outside of them.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    /// The folders, at most 64, none in another; relative paths start from the first one. Needed.
+    pub roots: Vec<Root>,
+    /// Globs of what is neither read nor changed, wherever it stands: `.env*`, `*.pem`, `private/**`. Default none.
+    pub deny: List,
+    /// Globs of what is not changed. Default: `.git`, `.npmrc`, `.yarnrc*`, `**/node_modules/.bin`, which other programs take
+    /// orders from.
+    pub deny_write: Option<List>,
+    /// Read of one file at once, 1KiB–16MiB.
+    pub read_size: Size<1024, 0x100_0000, 0x10_0000>,
+    /// Written to one file at once, 1KiB–16MiB.
+    pub write_size: Size<1024, 0x100_0000, 0xA0_0000>,
+    /// Entries that one call looks at, or deletes, 100–1000000.
+    pub entries: Whole<100, 1_000_000, 20_000>,
+    /// Files that are listed as resources, 0–5000; others can be read all the same.
+    pub resources: Whole<0, 5000, 200>,
+    /// Calls that touch files at the same time, 1–256.
+    pub concurrent: Whole<1, 256, 8>,
+    /// How long a call may take, 1–300 s.
+    pub timeout: Seconds<1, 300, 30>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "FileRoot")]
+pub struct Root {
+    /// The folder, relative to this file.
+    pub path: Text,
+    /// `true`: what is in it may be changed.
+    pub write: Toggle<false>,
+}

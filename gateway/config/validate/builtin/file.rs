@@ -1,0 +1,70 @@
+//! `builtin.file`: its folders and globs make sense. Whether the folders are there is seen when the server starts.
+
+use std::path::{Component, Path, PathBuf};
+
+use lockgate_policy::path::{Path as Rule, Spec};
+use lockgate_tools::{File, FileLimits, FileRoot, ORDERS};
+
+use super::super::Check;
+use crate::raw::builtin::file as raw;
+
+const ROOTS: usize = 64;
+
+impl Check<'_> {
+    pub(super) fn files(&mut self, raw: &raw::File) -> Option<File> {
+        let roots = self.file_roots(&raw.roots);
+        let deny_write = match &raw.deny_write {
+            Some(list) => list.0.clone(),
+            None => ORDERS.iter().map(ToString::to_string).collect(),
+        };
+        for (key, globs) in [("deny", &raw.deny.0), ("deny_write", &deny_write)] {
+            let spec = Spec { roots: vec!["/".into()], deny: globs.clone(), ..Spec::default() };
+            if let Err(words) = Rule::compile(&spec) {
+                self.error(&["builtin", "file", key], words, "globs are such as *.pem, private/** or .env*");
+            }
+        }
+        Some(File {
+            roots,
+            deny: raw.deny.0.clone(),
+            deny_write,
+            limits: FileLimits {
+                read_bytes: raw.read_size.size(),
+                write_bytes: raw.write_size.size(),
+                entries: raw.entries.size(),
+                resources: raw.resources.size(),
+                concurrent: raw.concurrent.size(),
+                timeout: raw.timeout.duration(),
+            },
+        })
+    }
+
+    fn file_roots(&mut self, raw: &[raw::Root]) -> Vec<FileRoot> {
+        if raw.is_empty() || raw.len() > ROOTS {
+            let what = format!("needs 1 to {ROOTS} folders");
+            self.error(&["builtin", "file", "roots"], what, "such as: roots: [{ path: ./project }]");
+        }
+        let mut roots: Vec<FileRoot> = Vec::new();
+        for (at, root) in raw.iter().enumerate() {
+            let at = at.to_string();
+            let key = ["builtin", "file", "roots", &at, "path"];
+            let path: PathBuf =
+                Path::new(&root.path.0).components().filter(|part| *part != Component::CurDir).collect();
+            let text = path.to_str().unwrap_or_default().to_owned();
+            let plain = Rule::compile(&Spec { roots: vec![text], ..Spec::default() }).is_ok();
+            if !path.is_absolute() || !plain {
+                self.error(
+                    &key,
+                    "must be the path of a folder, without `..`",
+                    "it may be relative to the configuration file",
+                );
+                continue;
+            }
+            if roots.iter().any(|other| other.path.starts_with(&path) || path.starts_with(&other.path)) {
+                self.error(&key, "is in another root, or holds one", "name only the outer one, or two that are apart");
+                continue;
+            }
+            roots.push(FileRoot { path, write: root.write.0 });
+        }
+        roots
+    }
+}

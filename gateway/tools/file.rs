@@ -1,0 +1,60 @@
+//! The `file` server: reading and changing files in configured folders. Each folder is held open and everything happens
+//! relative to it, so that no path, link or rename leads out. It runs nothing, and never changes what a root is.
+
+pub mod config;
+mod date;
+mod delete;
+mod encoding;
+mod list;
+mod media;
+mod place;
+mod read;
+mod relocate;
+mod resources;
+mod root;
+mod search;
+mod stat;
+mod walk;
+mod write;
+
+use std::sync::Arc;
+
+use crate::server::Made;
+use config::Config;
+use place::Files;
+
+pub(crate) fn made(config: &Config) -> Result<Made, String> {
+    let files = Arc::new(Files::open(config)?);
+    let roots: Vec<String> = files
+        .roots
+        .iter()
+        .map(|root| format!("{} ({})", root.path, if root.write { "read and write" } else { "read only" }))
+        .collect();
+    let instructions = format!(
+        "Files in these folders: {}. Paths are absolute, or relative to the first folder. Call `list` to look around and \
+         `search` to find something before you read.",
+        roots.join(", ")
+    );
+    Ok(Made {
+        instructions,
+        tools: vec![
+            Box::new(read::Read(Arc::clone(&files))),
+            Box::new(write::Write(Arc::clone(&files))),
+            Box::new(list::List(Arc::clone(&files))),
+            Box::new(stat::Stat(Arc::clone(&files))),
+            Box::new(search::Search(Arc::clone(&files))),
+            Box::new(relocate::Move(Arc::clone(&files))),
+            Box::new(delete::Delete(Arc::clone(&files))),
+        ],
+        material: Some(Arc::new(resources::Resources::new(files))),
+    })
+}
+
+/// The schema of a path argument.
+fn path_schema(what: &str) -> serde_json::Value {
+    let description = format!("{what}; absolute, or relative to the first root");
+    serde_json::json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! `file/delete`: a file or a folder. A folder with something in it only when asked for, after looking at everything in
+//! it first; a link goes itself and not what it leads to; a root never.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use rustix::fs::{self, AtFlags, Dir, FileType};
+use rustix::io::Errno;
+use serde_json::json;
+
+use super::path_schema;
+use super::place::{Files, Place, join, kind, words};
+use super::root::{enter, look};
+use super::walk::{Next, Walk};
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::work::Stop;
+
+/// Most paths that the answer names.
+const NAMED: usize = 1000;
+/// Deepest folder that is deleted.
+const DEPTH: usize = 80;
+
+pub(super) struct Delete(pub(super) Arc<Files>);
+
+impl Tool for Delete {
+    fn card(&self) -> Card {
+        Card::new(
+            "file/delete",
+            "Delete a file or folder",
+            "Deletes a file, a link or an empty folder; with `recursive` a folder and everything in it, which cannot be undone. \
+             Tells what went. A root cannot be deleted.",
+        )
+        .input(
+            json!({
+                "path": path_schema("The file or folder"),
+                "recursive": {"type": "boolean", "default": false, "description": "Also what is in the folder"}
+            }),
+            &["path"],
+        )
+        .output(
+            json!({
+                "path": {"type": "string"}, "type": {"type": "string"}, "count": {"type": "integer"},
+                "deleted": {"type": "array", "items": {"type": "string"}}
+            }),
+            &["path", "type", "count", "deleted"],
+        )
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .tags(&["files"])
+        .permissions(&["file:write"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |stop| delete(&files, &arguments, stop)).await
+        })
+    }
+}
+
+fn delete(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+    let place = files.find_to_change(arguments.text("path")?)?;
+    let (folder, leaf) = place.parent()?;
+    let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
+    let mut gone = Gone { paths: Vec::new(), count: 0, stop };
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if is_folder && arguments.flag("recursive") {
+        may_change_all(files, &place, &place.path, stop)?;
+        gone.tree(&folder, leaf, &place.path, DEPTH)?;
+    } else {
+        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        fs::unlinkat(&folder, leaf, flags).map_err(|errno| match errno {
+            Errno::NOTEMPTY | Errno::EXIST => {
+                Mistake(format!("the folder {} is not empty: set `recursive` to delete what is in it too", place.path))
+            }
+            errno => place.words(errno),
+        })?;
+        gone.add(&place.path);
+    }
+    Ok(json!({"path": place.path, "type": kind(&stat), "count": gone.count, "deleted": gone.paths}).into())
+}
+
+/// Whether everything in a folder may be changed, as it would be under the path `to`.
+pub(super) fn may_change_all(files: &Files, place: &Place, to: &str, stop: &Stop) -> Result<(), Mistake> {
+    let mut walk = Walk::new(stop, files.config.limits.entries);
+    walk.run(place, &mut |found| {
+        files.may_change(&join(to, found.names))?;
+        Ok(Next::On)
+    })?;
+    if walk.partial {
+        let most = files.config.limits.entries;
+        return Err(Mistake(format!(
+            "{} has more than {most} entries, or some that cannot be looked at: nothing was changed; take its parts one by one",
+            place.path
+        )));
+    }
+    Ok(())
+}
+
+struct Gone<'a> {
+    paths: Vec<String>,
+    count: usize,
+    stop: &'a Stop,
+}
+
+impl Gone<'_> {
+    fn add(&mut self, path: &str) {
+        self.count += 1;
+        if self.paths.len() < NAMED {
+            self.paths.push(path.to_owned());
+        }
+    }
+
+    /// Deletes a folder from the inside; each folder is entered through the one that holds it, and no link is.
+    fn tree(&mut self, holder: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), Mistake> {
+        let said =
+            |count: usize| move |Mistake(words): Mistake| Mistake(format!("{words}; {count} entries had been deleted"));
+        let fault = |errno| words(path, errno);
+        if depth == 0 {
+            return Err(Mistake(format!("{path} is too deep to be deleted at once")));
+        }
+        let folder = enter(holder, name).map_err(fault).map_err(said(self.count))?;
+        let entries = Dir::read_from(&folder).map_err(fault).map_err(said(self.count))?;
+        let names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
+            .filter(|name| name != "." && name != "..")
+            .collect();
+        for inner in names {
+            self.stop.check().map_err(said(self.count))?;
+            let below = format!("{path}/{inner}");
+            let is_folder = match look(&folder, &inner) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::Directory,
+                Err(_) => continue,
+            };
+            if is_folder {
+                self.tree(&folder, &inner, &below, depth - 1)?;
+            } else {
+                let fault = |errno| words(&below, errno);
+                fs::unlinkat(&folder, &inner, AtFlags::empty()).map_err(fault).map_err(said(self.count))?;
+                self.add(&below);
+            }
+        }
+        fs::unlinkat(holder, name, AtFlags::REMOVEDIR).map_err(fault).map_err(said(self.count))?;
+        self.add(path);
+        Ok(())
+    }
+}

@@ -1,0 +1,92 @@
+//! `file/list`: what is in a folder, page by page. Links are shown as links and never followed.
+
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+
+use super::path_schema;
+use super::place::{Files, describe, kind};
+use super::walk::{Next, Walk};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::work::Stop;
+
+const PAGE: u64 = 1000;
+
+pub(super) struct List(pub(super) Arc<Files>);
+
+impl Tool for List {
+    fn card(&self) -> Card {
+        Card::new(
+            "file/list",
+            "List a folder",
+            "Lists what is in a folder, in the order of names; also what is below it with `recursive`. Without `path` it lists \
+             the first root and names all of them. Names that begin with a dot are left out unless `hidden`. `next` is the \
+             `offset` of the next page, when there is one; `partial` says that some of it was passed over.",
+        )
+        .input(
+            json!({
+                "path": path_schema("The folder"),
+                "recursive": {"type": "boolean", "default": false},
+                "hidden": {"type": "boolean", "default": false},
+                "metadata": {"type": "boolean", "default": true, "description": "Sizes and dates besides path and type"},
+                "offset": {"type": "integer", "minimum": 0, "default": 0},
+                "limit": {"type": "integer", "minimum": 1, "maximum": PAGE, "default": 200}
+            }),
+            &[],
+        )
+        .output(
+            json!({
+                "path": {"type": "string"}, "entries": {"type": "array", "items": {"type": "object"}},
+                "roots": {"type": "array", "items": {"type": "object"}}, "next": {"type": "integer"},
+                "partial": {"type": "boolean"}
+            }),
+            &["path", "entries", "partial"],
+        )
+        .tags(&["files"])
+        .permissions(&["file:read"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |stop| list(&files, &arguments, stop)).await
+        })
+    }
+}
+
+fn list(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+    let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
+    let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let (offset, limit) = (number("offset")?, number("limit")?);
+    let (recursive, hidden, metadata) =
+        (arguments.flag("recursive"), arguments.flag("hidden"), arguments.flag("metadata"));
+    let (mut at, mut more, mut entries) = (0_usize, false, Vec::new());
+    let mut walk = Walk::new(stop, files.config.limits.entries);
+    walk.run(&place, &mut |found| {
+        let path = place.below(found.names);
+        if !hidden && found.name().starts_with('.') || !files.is_readable(&path) {
+            return Ok(Next::Past);
+        }
+        if entries.len() == limit {
+            more = true;
+            return Ok(Next::End);
+        }
+        if at >= offset {
+            let short = || json!({"path": path, "type": kind(&found.stat)});
+            entries.push(if metadata { describe(&path, &found.stat) } else { short() });
+        }
+        at += 1;
+        Ok(if recursive { Next::On } else { Next::Past })
+    })?;
+    let mut result = json!({"path": place.path, "entries": entries, "partial": walk.partial});
+    if arguments.maybe_text("path").is_none() {
+        let roots = files.roots.iter().map(|root| json!({"path": root.path, "write": root.write}));
+        result["roots"] = roots.collect::<Vec<Value>>().into();
+    }
+    if more {
+        result["next"] = at.into();
+    }
+    Ok(result.into())
+}

@@ -1,0 +1,194 @@
+//! From an argument to a place: the root that holds it and the names below. The path rule reads the text; what comes of
+//! it is only a name, and `root` decides what it leads to.
+
+use std::sync::Arc;
+
+use lockgate_policy::path::{Path, Spec};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use super::config::Config;
+use super::root::{self, Root};
+use crate::tool::Mistake;
+use crate::work::Work;
+
+/// Everything that the tools of the server share.
+pub(super) struct Files {
+    pub(super) roots: Vec<Arc<Root>>,
+    read: Path,
+    change: Path,
+    /// What a name says has to be held against where it leads.
+    guarded: bool,
+    pub(super) config: Config,
+    pub(super) work: Work,
+}
+
+/// A name in a root. Nothing is known of what it leads to.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) root: Arc<Root>,
+    /// Below the root; none for the root itself.
+    pub(super) names: Vec<String>,
+    /// Absolute, as callers see it.
+    pub(super) path: String,
+}
+
+impl Files {
+    pub(super) fn open(config: &Config) -> Result<Self, String> {
+        let roots: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
+        let identities: Vec<_> = roots.iter().map(Root::identity).collect::<Result<_, _>>()?;
+        if let Some(at) = identities.iter().enumerate().position(|(at, id)| identities[..at].contains(id)) {
+            return Err(format!("the root {} is there twice", roots[at].path));
+        }
+        let spec = |deny: Vec<String>| Spec {
+            roots: roots.iter().map(|root| root.path.clone()).collect(),
+            base: roots.first().map(|root| root.path.clone()),
+            deny,
+            uris: true,
+            ..Spec::default()
+        };
+        let all = config.deny.iter().chain(&config.deny_write).cloned().collect();
+        Ok(Self {
+            read: Path::compile(&spec(config.deny.clone()))?,
+            change: Path::compile(&spec(all))?,
+            guarded: !config.deny.is_empty(),
+            roots: roots.into_iter().map(Arc::new).collect(),
+            work: Work::new(config.limits.concurrent),
+            config: config.clone(),
+        })
+    }
+
+    /// A place to look at.
+    pub(super) fn find(&self, text: &str) -> Result<Place, Mistake> {
+        self.place(&self.read, text)
+    }
+
+    /// A place to change: below a root that may be written, and nothing that other programs take orders from.
+    pub(super) fn find_to_change(&self, text: &str) -> Result<Place, Mistake> {
+        let place = self.place(&self.read, text)?;
+        if !place.root.write {
+            return Err(Mistake(format!("{} may only be read: nothing in it can be changed", place.root.path)));
+        }
+        if place.names.is_empty() {
+            return Err(Mistake(format!("{} is a root and stays as it is: name something in it", place.path)));
+        }
+        self.may_change(&place.path)?;
+        Ok(place)
+    }
+
+    fn place(&self, rule: &Path, text: &str) -> Result<Place, Mistake> {
+        let checked = rule.check(text).map_err(|refusal| Mistake(refusal.0))?;
+        let root = self.roots.iter().find(|root| root.path == checked.root);
+        let root = Arc::clone(root.ok_or_else(|| Mistake::new("the path is in no root"))?);
+        let below = checked.path.strip_prefix(&root.path).unwrap_or_default();
+        let names = below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Ok(Place { root, names, path: checked.path })
+    }
+
+    /// Whether an absolute path may be read by its name.
+    pub(super) fn is_readable(&self, path: &str) -> bool {
+        !self.guarded || self.read.check(path).is_ok()
+    }
+
+    /// Whether an absolute path may be changed by its name.
+    pub(super) fn may_change(&self, path: &str) -> Result<(), Mistake> {
+        match self.change.check(path) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Mistake(format!(
+                "{path} may not be changed: other programs take orders from it, or it is protected"
+            ))),
+        }
+    }
+
+    /// Opens a place to read it. A link must not lead to what may not be read.
+    pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, Mistake> {
+        let open = place.root.reach(&place.names, rustix::fs::OFlags::RDONLY).map_err(|errno| place.words(errno))?;
+        if self.guarded && !place.names.is_empty() {
+            let names = place.root.names_of(&open);
+            let readable = names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names)));
+            if !readable {
+                return Err(Mistake(format!("{} leads to what is never allowed: use another path", place.path)));
+            }
+        }
+        Ok(open)
+    }
+}
+
+impl Place {
+    /// The folder that holds it, opened without following links, and its name there.
+    pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), Mistake> {
+        let Some((leaf, parents)) = self.names.split_last() else {
+            return Err(Mistake(format!("{} is a root: name something in it", self.path)));
+        };
+        Ok((self.root.folder(parents).map_err(|errno| self.words(errno))?, leaf))
+    }
+
+    /// A place below.
+    pub(super) fn below(&self, names: &[String]) -> String {
+        join(&self.path, names)
+    }
+
+    /// What an error means for whoever asked.
+    pub(super) fn words(&self, errno: Errno) -> Mistake {
+        words(&self.path, errno)
+    }
+}
+
+/// An error about a path as a sentence.
+pub(super) fn words(path: &str, errno: Errno) -> Mistake {
+    let what = match errno {
+        Errno::NOENT => return Mistake(format!("{path} is not there: list its folder to see what is")),
+        Errno::NOTDIR => "something on the way is a file and no folder",
+        Errno::ISDIR => "it is a folder: name a file",
+        Errno::LOOP => {
+            "a symbolic link stands there, and links are not followed for this: use the path that it leads to"
+        }
+        Errno::XDEV => "it leads out of the allowed folder, or to another file system",
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => "the system does not permit it to the gateway",
+        Errno::EXIST => "something with this name is there already",
+        Errno::NOTEMPTY => "the folder is not empty",
+        Errno::NOSPC | Errno::DQUOT => "the disk is full",
+        Errno::NAMETOOLONG => "the name is too long",
+        Errno::NXIO => "it is no ordinary file",
+        Errno::AGAIN => "it is being renamed all the time: try again",
+        errno => return Mistake(format!("{path}: the system says: {errno}")),
+    };
+    Mistake(format!("{path}: {what}"))
+}
+
+pub(super) fn join(path: &str, names: &[String]) -> String {
+    let start = if path == "/" { "" } else { path };
+    let all: String = names.iter().flat_map(|name| ["/", name]).collect();
+    if start.is_empty() && all.is_empty() { "/".into() } else { format!("{start}{all}") }
+}
+
+/// `file`, `folder`, `symlink` or `other`.
+pub(super) fn kind(stat: &Stat) -> &'static str {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => "file",
+        FileType::Directory => "folder",
+        FileType::Symlink => "symlink",
+        _ => "other",
+    }
+}
+
+/// Size and dates.
+#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+pub(super) fn describe(path: &str, stat: &Stat) -> Value {
+    let mut entry = json!({
+        "path": path, "type": kind(stat), "size": stat.st_size, "modified": super::date::utc(stat.st_mtime as i64)
+    });
+    if kind(stat) == "file" {
+        entry["mimeType"] = super::media::of(path).into();
+    }
+    entry
+}
+
+/// What changes when a file does.
+#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+pub(super) fn mark(stat: &Stat) -> Mark {
+    (root::identity(stat), stat.st_size as i64, stat.st_mtime as i64, stat.st_mtime_nsec as i64)
+}
+
+pub(super) type Mark = ((u64, u64), i64, i64, i64);

@@ -1,0 +1,163 @@
+//! `file/read`: a file, or a part of it. Only ordinary files; never more than the configured bound at once.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use rustix::fs::{Stat, fstat};
+use serde_json::{Value, json};
+
+use super::encoding::{Encoding, NAMES};
+use super::path_schema;
+use super::place::{Files, Place, describe, kind};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+pub(super) struct Read(pub(super) Arc<Files>);
+
+impl Tool for Read {
+    fn card(&self) -> Card {
+        let limit = self.0.config.limits.read_bytes;
+        Card::new(
+            "file/read",
+            "Read a file",
+            format!(
+                "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as UTF-8; use `encoding` base64 or \
+                 hex for other files. `offset` and `length` count bytes; `head` or `tail` give the first or last lines \
+                 instead. `next` is the `offset` to go on with, when the file goes on.",
+            ),
+        )
+        .input(
+            json!({
+                "path": path_schema("The file"),
+                "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
+                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First byte to read"},
+                "length": {"type": "integer", "minimum": 1, "description": "Bytes to read, at most"},
+                "head": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many first lines"},
+                "tail": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many last lines"}
+            }),
+            &["path"],
+        )
+        .output(
+            json!({
+                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
+                "size": {"type": "integer"}, "modified": {"type": "string"}, "encoding": {"enum": NAMES},
+                "offset": {"type": "integer"}, "length": {"type": "integer"}, "next": {"type": "integer"},
+                "content": {"type": "string"}
+            }),
+            &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
+        )
+        .tags(&["files"])
+        .permissions(&["file:read"])
+        .timeout(self.0.config.limits.timeout)
+        .cap(limit.saturating_mul(14).saturating_add(1 << 16))
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |_| read(&files, &arguments)).await
+        })
+    }
+}
+
+fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
+    let place = files.find(arguments.text("path")?)?;
+    let (file, stat) = open(files, &place)?;
+    let encoding = Encoding::of(arguments.text("encoding")?);
+    let limit = files.config.limits.read_bytes;
+    let (head, tail) = (arguments.maybe_whole("head"), arguments.maybe_whole("tail"));
+    let offset = arguments.whole("offset")?;
+    if usize::from(head.is_some()) + usize::from(tail.is_some()) + usize::from(offset > 0) > 1 {
+        return Err(Mistake::new("give one of `offset`, `head` and `tail`"));
+    }
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    let wanted = arguments.maybe_whole("length").and_then(|n| usize::try_from(n).ok()).unwrap_or(limit).min(limit);
+    let offset = if tail.is_some() { size.saturating_sub(wanted as u64) } else { offset };
+    let mut bytes = part(&file, offset, wanted).map_err(|errno| place.words(errno))?;
+    let mut start = offset;
+    if let Some(lines) = head {
+        bytes.truncate(end_of_lines(&bytes, lines));
+    }
+    if let Some(lines) = tail {
+        let from = start_of_lines(&bytes, lines);
+        bytes.drain(..from);
+        start += from as u64;
+    }
+    let mut next = start + bytes.len() as u64;
+    if encoding == Encoding::Utf8 && next < size {
+        // A part may end within a character, which then belongs to the next part.
+        let whole = whole_characters(&bytes);
+        bytes.truncate(whole);
+        next = start + whole as u64;
+    }
+    let length = bytes.len();
+    let mut entry = describe(&place.path, &stat);
+    entry["encoding"] = arguments.get("encoding").cloned().unwrap_or_default();
+    entry["offset"] = start.into();
+    entry["length"] = length.into();
+    if next < size {
+        entry["next"] = next.into();
+    }
+    let content = encoding.encode(&place.path, bytes)?;
+    Ok(shown(entry, content, encoding))
+}
+
+/// The model reads text as it is, not as JSON.
+fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
+    let text = content.clone();
+    entry["content"] = content.into();
+    if encoding == Encoding::Utf8 { Output::with_text(entry, text) } else { entry.into() }
+}
+
+/// Opens an ordinary file.
+pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), Mistake> {
+    let file = files.reach(place)?;
+    let stat = fstat(&file).map_err(|errno| place.words(errno))?;
+    match kind(&stat) {
+        "file" => Ok((file, stat)),
+        "folder" => Err(Mistake(format!("{} is a folder: use `list`", place.path))),
+        _ => Err(Mistake(format!("{} is no ordinary file and is not read", place.path))),
+    }
+}
+
+/// At most `length` bytes from `offset`.
+pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
+    const STEP: usize = 1 << 16;
+    let mut bytes = Vec::new();
+    while bytes.len() < length {
+        let (filled, step) = (bytes.len(), STEP.min(length - bytes.len()));
+        bytes.resize(filled + step, 0);
+        let read = match rustix::io::pread(file, &mut bytes[filled..], offset.saturating_add(filled as u64)) {
+            Err(rustix::io::Errno::INTR) => 0,
+            Ok(0) => {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            other => other?,
+        };
+        bytes.truncate(filled + read);
+    }
+    Ok(bytes)
+}
+
+fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    ends.take(usize::try_from(lines).unwrap_or(usize::MAX))
+        .nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
+        .unwrap_or(bytes.len())
+}
+
+fn start_of_lines(bytes: &[u8], lines: u64) -> usize {
+    // The end of the last line is no start of another one.
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let starts = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    starts.into_iter().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX)).unwrap_or_default()
+}
+
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => bytes.len(),
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => bytes.len(),
+    }
+}

@@ -1,0 +1,93 @@
+//! `file/move`: another name or folder for a file or folder, in one step. It replaces nothing unless asked, and follows
+//! no link.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use rustix::fs::{self, FileType};
+use rustix::io::Errno;
+use serde_json::json;
+
+use super::delete::may_change_all;
+use super::path_schema;
+use super::place::{Files, kind};
+use super::root::look;
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::work::Stop;
+
+pub(super) struct Move(pub(super) Arc<Files>);
+
+impl Tool for Move {
+    fn card(&self) -> Card {
+        Card::new(
+            "file/move",
+            "Move or rename",
+            "Gives a file or folder another name or place, within the folders that may be written, and makes the folders that \
+             it goes to. Refuses if something is there already, unless `overwrite` (files only).",
+        )
+        .input(
+            json!({
+                "from": path_schema("What to move"),
+                "to": path_schema("Its new path, with its name"),
+                "overwrite": {"type": "boolean", "default": false}
+            }),
+            &["from", "to"],
+        )
+        .output(
+            json!({
+                "from": {"type": "string"}, "to": {"type": "string"}, "type": {"type": "string"},
+                "replaced": {"type": "boolean"}
+            }),
+            &["from", "to", "type", "replaced"],
+        )
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .tags(&["files"])
+        .permissions(&["file:write"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |stop| relocate(&files, &arguments, stop)).await
+        })
+    }
+}
+
+fn relocate(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+    let from = files.find_to_change(arguments.text("from")?)?;
+    let to = files.find_to_change(arguments.text("to")?)?;
+    let (source, old) = from.parent()?;
+    let stat = look(&source, old).map_err(|errno| from.words(errno))?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        may_change_all(files, &from, &from.path, stop)?;
+        may_change_all(files, &from, &to.path, stop)?;
+    }
+    let Some((new, parents)) = to.names.split_last() else { return Err(to.words(Errno::EXIST)) };
+    let (target, _) = to.root.make_folder(parents).map_err(|errno| to.words(errno))?;
+    let replaced = look(&target, new).is_ok();
+    stop.check()?;
+    rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(|errno| match errno {
+        Errno::EXIST => Mistake(format!("{} is there already: set `overwrite`, or choose another name", to.path)),
+        Errno::INVAL => Mistake(format!("{} cannot be moved into itself", from.path)),
+        errno => to.words(errno),
+    })?;
+    Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())
+}
+
+/// Renames in one step; `exclusive` fails when the new name is taken.
+pub(super) fn rename(from: &OwnedFd, old: &str, to: &OwnedFd, new: &str, exclusive: bool) -> Result<(), Errno> {
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    if exclusive {
+        match fs::renameat_with(from, old, to, new, fs::RenameFlags::NOREPLACE) {
+            // Not every file system can.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            other => return other,
+        }
+    }
+    if exclusive && look(to, new).is_ok() {
+        return Err(Errno::EXIST);
+    }
+    fs::renameat(from, old, to, new)
+}

@@ -1,0 +1,210 @@
+//! Files as `file://` resources: a bounded list that is looked over again from time to time, reads by URI, and
+//! subscriptions that are answered by looking.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lockgate_protocol::capabilities::Offers;
+use lockgate_upstream::{BoxFuture, ListKind};
+use parking_lot::Mutex;
+use rustix::fs::{Stat, fstat};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::encoding::Encoding;
+use super::place::{Files, Mark, Place, mark};
+use super::read;
+use super::walk::{Next, Walk};
+use super::{date, media};
+use crate::material::{Contents, Material, Teller};
+use crate::tool::{Client, Mistake};
+use crate::work::Stop;
+
+/// How often subscribed files are looked at, and after how many looks the list is made anew.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOKS_PER_LIST: u32 = 15;
+
+pub(super) struct Resources(Arc<Inner>);
+
+struct Inner {
+    files: Arc<Files>,
+    listed: Mutex<Vec<Value>>,
+    /// How each subscribed file was when it was last looked at.
+    watched: Mutex<BTreeMap<String, Option<Mark>>>,
+    look: Notify,
+}
+
+impl Resources {
+    pub(super) fn new(files: Arc<Files>) -> Self {
+        let (listed, watched) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { files, listed, watched, look: Notify::new() }))
+    }
+}
+
+impl Material for Resources {
+    fn offers(&self) -> Offers {
+        Offers { resources: true, subscribe: true, list_changed: true, ..Offers::default() }
+    }
+
+    fn attach(&self, teller: Teller) {
+        tokio::spawn(follow(Arc::downgrade(&self.0), teller));
+    }
+
+    fn items(&self, kind: ListKind) -> Vec<Value> {
+        match kind {
+            ListKind::Resources => self.0.listed.lock().clone(),
+            ListKind::Templates => self.0.files.roots.iter().map(|root| template(&root.path)).collect(),
+            ListKind::Tools | ListKind::Prompts => Vec::new(),
+        }
+    }
+
+    fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
+        Box::pin(async move {
+            // Whatever is wrong with it: a resource that cannot be read is none.
+            let Ok(place) = self.0.place(uri) else { return Ok(None) };
+            let (files, uri) = (Arc::clone(&self.0.files), uri.to_owned());
+            let read = self.0.files.work.run(move |_| contents(&files, &place, &uri)).await;
+            Ok(read.ok())
+        })
+    }
+
+    fn subscribe(&self, uri: &str) -> Result<(), String> {
+        self.0.place(uri).map_err(|mistake| mistake.0)?;
+        self.0.watched.lock().insert(uri.to_owned(), None);
+        self.0.look.notify_one();
+        Ok(())
+    }
+
+    fn unsubscribe(&self, uri: &str) {
+        self.0.watched.lock().remove(uri);
+    }
+}
+
+fn template(root: &str) -> Value {
+    let start = if root == "/" { String::new() } else { encoded(root) };
+    json!({
+        "uriTemplate": format!("file://{start}/{{+path}}"), "name": root, "title": format!("Files in {root}"),
+        "description": "A file in this folder; `path` is its path below it, percent-encoded."
+    })
+}
+
+fn contents(files: &Files, place: &Place, uri: &str) -> Result<Contents, Mistake> {
+    let (file, stat) = read::open(files, place)?;
+    let limit = files.config.limits.read_bytes;
+    let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+    if size > limit {
+        return Err(Mistake(format!("{} has {size} bytes: read it in parts with the tool `read`", place.path)));
+    }
+    let bytes = read::part(&file, 0, limit).map_err(|errno| place.words(errno))?;
+    let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
+    match String::from_utf8(bytes) {
+        Ok(text) => item["text"] = text.into(),
+        Err(error) => item["blob"] = Encoding::Base64.encode(&place.path, error.into_bytes())?.into(),
+    }
+    Ok(Contents::fresh(json!([item])))
+}
+
+impl Inner {
+    /// Only `file:` URIs; a bare path is no resource.
+    fn place(&self, uri: &str) -> Result<Place, Mistake> {
+        if uri.starts_with("file:///") { self.files.find(uri) } else { Err(Mistake::new("there is no such resource")) }
+    }
+
+    /// Subscribed files that have changed since they were looked at.
+    fn changed(&self) -> Vec<String> {
+        let uris: Vec<String> = self.watched.lock().keys().cloned().collect();
+        let now: Vec<_> = uris
+            .into_iter()
+            .map(|uri| {
+                let stat = self.place(&uri).and_then(|place| self.files.reach(&place)).ok().and_then(|f| fstat(f).ok());
+                (uri, stat.as_ref().map_or(((0, 0), 0, 0, 0), mark))
+            })
+            .collect();
+        let mut watched = self.watched.lock();
+        let mut changed = Vec::new();
+        for (uri, now) in now {
+            if let Some(before) = watched.get_mut(&uri)
+                && before.replace(now).is_some_and(|before| before != now)
+            {
+                changed.push(uri);
+            }
+        }
+        changed
+    }
+
+    /// Makes the list anew; whether it is another one.
+    fn list(&self) -> bool {
+        let mut items = Vec::new();
+        let most = self.files.config.limits.resources;
+        let stop = Stop::default();
+        for root in &self.files.roots {
+            let place = Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
+            // Wide enough to find some files among folders, narrow enough to be done again and again.
+            let mut walk = Walk::new(&stop, most.saturating_mul(4));
+            let _ = walk.run(&place, &mut |found| {
+                let path = place.below(found.names);
+                if found.name().starts_with('.') || !self.files.is_readable(&path) {
+                    return Ok(Next::Past);
+                }
+                if items.len() >= most {
+                    return Ok(Next::End);
+                }
+                if found.is_file() && self.files.find(&path).is_ok() {
+                    items.extend(self.item(&path, found.names, &found.stat));
+                }
+                Ok(Next::On)
+            });
+        }
+        let mut listed = self.listed.lock();
+        let another = *listed != items;
+        *listed = items;
+        another
+    }
+
+    /// An item of the list; `None` for a name that no URI can stand for here.
+    fn item(&self, path: &str, names: &[String], stat: &Stat) -> Option<Value> {
+        let uri = format!("file://{}", encoded(path));
+        self.files.find(&uri).ok()?;
+        #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the field has other types elsewhere")]
+        let modified = date::utc(stat.st_mtime as i64);
+        Some(json!({
+            "uri": uri, "name": names.join("/"), "title": names.last(), "mimeType": media::of(path),
+            "description": format!("The file {path}"), "size": stat.st_size, "annotations": {"lastModified": modified}
+        }))
+    }
+}
+
+/// Looks again and again until the server is gone.
+async fn follow(inner: Weak<Inner>, teller: Teller) {
+    let mut looks = 0;
+    loop {
+        let Some(strong) = inner.upgrade() else { return };
+        let lists = looks % LOOKS_PER_LIST == 0;
+        let watching = Arc::clone(&strong);
+        let looked = tokio::task::spawn_blocking(move || (watching.changed(), lists && watching.list()));
+        let Ok((changed, another)) = looked.await else { return };
+        changed.iter().for_each(|uri| teller.updated(uri));
+        if another {
+            teller.lists_changed();
+        }
+        looks += 1;
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = strong.look.notified() => {}
+        }
+    }
+}
+
+/// A path as it stands in a URI.
+fn encoded(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            uri.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    uri
+}

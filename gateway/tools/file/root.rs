@@ -1,0 +1,149 @@
+//! A folder held open. Everything is opened relative to it, by the kernel's rules: no `..`, no symbolic link and no
+//! rename leads out of it. Paths as text decide nothing here.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{self, AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::config;
+
+/// How often an open is tried again that lost against a rename.
+const ATTEMPTS: usize = 64;
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// See the module.
+pub(super) struct Root {
+    folder: OwnedFd,
+    /// As it was configured.
+    pub(super) path: String,
+    pub(super) write: bool,
+}
+
+impl Root {
+    /// Opens a configured folder. The one place where a path is taken as it is, because the operator wrote it.
+    pub(super) fn open(config: &config::Root) -> Result<Self, String> {
+        let path = config.path.to_str().ok_or("the path of a root is not UTF-8")?;
+        let folder = fs::open(path, FOLDER, Mode::empty()).map_err(|errno| match errno {
+            Errno::NOENT => format!("the root {path} is not there"),
+            Errno::NOTDIR => format!("the root {path} is not a folder"),
+            errno => format!("the root {path} cannot be opened: {errno}"),
+        })?;
+        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        Ok(Self { folder, path: path.to_owned(), write: config.write })
+    }
+
+    /// What identifies the folder, whatever its name is.
+    pub(super) fn identity(&self) -> Result<(u64, u64), String> {
+        let stat = fs::fstat(&self.folder).map_err(|errno| errno.to_string())?;
+        Ok((identity(&stat).0, identity(&stat).1))
+    }
+
+    /// Opens what has these names. Symbolic links are followed as long as they stay inside.
+    pub(super) fn reach(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::ResolveFlags;
+            let path = if names.is_empty() { ".".to_owned() } else { names.join("/") };
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+            for _ in 0..ATTEMPTS {
+                match fs::openat2(&self.folder, &path, flags, Mode::empty(), resolve) {
+                    // Something on the way was renamed at the same moment.
+                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    // An old kernel, or a filter that does not know the call.
+                    Err(Errno::NOSYS | Errno::PERM) => return self.reach_step_by_step(names, flags),
+                    other => return other,
+                }
+            }
+            Err(Errno::AGAIN)
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.reach_step_by_step(names, flags)
+    }
+
+    /// The same without following any link.
+    fn reach_step_by_step(&self, names: &[String], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let Some((leaf, parents)) = names.split_last() else {
+            return fs::openat(&self.folder, ".", flags, Mode::empty());
+        };
+        let parent = self.folder(parents)?;
+        fs::openat(&parent, leaf.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
+    }
+
+    /// Opens a folder name by name and follows no link, so that names and place are the same.
+    pub(super) fn folder(&self, names: &[String]) -> Result<OwnedFd, Errno> {
+        let mut folder = fs::openat(&self.folder, ".", FOLDER, Mode::empty())?;
+        for name in names {
+            folder = enter(&folder, name)?;
+        }
+        Ok(folder)
+    }
+
+    /// As [`Self::folder`], making folders that are not there. Gives how many were made.
+    pub(super) fn make_folder(&self, names: &[String]) -> Result<(OwnedFd, usize), Errno> {
+        let mut folder = fs::openat(&self.folder, ".", FOLDER, Mode::empty())?;
+        let mut made = 0;
+        for name in names {
+            folder = match enter(&folder, name) {
+                Err(Errno::NOENT) => {
+                    match fs::mkdirat(&folder, name.as_str(), Mode::from_raw_mode(0o777)) {
+                        Ok(()) => made += 1,
+                        // Somebody else was faster.
+                        Err(Errno::EXIST) => {}
+                        Err(errno) => return Err(errno),
+                    }
+                    enter(&folder, name)?
+                }
+                other => other?,
+            };
+        }
+        Ok((folder, made))
+    }
+
+    /// The names at which something open really is, however it was reached; `None` where the system does not say.
+    pub(super) fn names_of(&self, open: &OwnedFd) -> Option<Vec<String>> {
+        let (root, open) = (place(&self.folder)?, place(open)?);
+        let below = if root == "/" { open.strip_prefix('/')? } else { open.strip_prefix(&root)? };
+        if !below.is_empty() && root != "/" && !below.starts_with('/') {
+            return None;
+        }
+        Some(below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    }
+}
+
+/// Opens a folder in a folder, unless it is a link.
+pub(super) fn enter(folder: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    match fs::openat(&folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
+        // With both flags a link is "no folder"; say what it is.
+        Err(Errno::NOTDIR) if is_link(&folder, name) => Err(Errno::LOOP),
+        other => other,
+    }
+}
+
+/// How an entry of a folder is, itself and not what it links to.
+pub(super) fn look(folder: impl AsFd, name: &str) -> Result<Stat, Errno> {
+    fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn is_link(folder: impl AsFd, name: &str) -> bool {
+    look(folder, name).is_ok_and(|stat| fs::FileType::from_raw_mode(stat.st_mode) == fs::FileType::Symlink)
+}
+
+/// Device and number of a file.
+#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+pub(super) fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+#[cfg(target_os = "linux")]
+fn place(open: &OwnedFd) -> Option<String> {
+    use std::os::fd::AsRawFd;
+    let link = fs::readlink(format!("/proc/self/fd/{}", open.as_raw_fd()), Vec::new()).ok()?;
+    link.into_string().ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn place(_: &OwnedFd) -> Option<String> {
+    None
+}

@@ -1,0 +1,177 @@
+//! `file/search`: files by name and by text. It looks at a bounded number of entries and bytes, follows no links, and
+//! passes over files that are not text.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use globset::{GlobBuilder, GlobMatcher};
+use lockgate_upstream::BoxFuture;
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use serde_json::{Value, json};
+
+use super::path_schema;
+use super::place::{Files, describe, kind};
+use super::read::part;
+use super::walk::{Found, Next, Walk};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::work::Stop;
+
+const MOST: u64 = 1000;
+/// Largest file that is searched for text, and most bytes of one search.
+const FILE: usize = 8 << 20;
+const ALL: usize = 256 << 20;
+/// Longest line that is shown, in characters.
+const SHOWN: usize = 300;
+/// Most matches of one file.
+const EACH: usize = 50;
+
+pub(super) struct Search(pub(super) Arc<Files>);
+
+impl Tool for Search {
+    fn card(&self) -> Card {
+        Card::new(
+            "file/search",
+            "Search files",
+            "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held against names), and the lines \
+             in them that hold `text`, or both. Gives paths, and line numbers with the lines. `partial` says that it stopped \
+             early: narrow the search.",
+        )
+        .input(
+            json!({
+                "path": path_schema("Where to begin; default the first root"),
+                "glob": {"type": "string", "minLength": 1, "maxLength": 500},
+                "text": {"type": "string", "minLength": 1, "maxLength": 500, "description": "Plain text, no pattern"},
+                "ignore_case": {"type": "boolean", "default": false},
+                "hidden": {"type": "boolean", "default": false},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 100}
+            }),
+            &[],
+        )
+        .output(
+            json!({
+                "path": {"type": "string"}, "matches": {"type": "array", "items": {"type": "object"}},
+                "looked": {"type": "integer"}, "partial": {"type": "boolean"}
+            }),
+            &["path", "matches", "looked", "partial"],
+        )
+        .tags(&["files"])
+        .permissions(&["file:read"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            client.progress(0, None, Some("searching"));
+            self.0.work.run(move |stop| search(&files, &arguments, stop)).await
+        })
+    }
+}
+
+/// What is searched for, and what was found.
+struct Hunt {
+    glob: Option<(GlobMatcher, bool)>,
+    text: Option<String>,
+    ignore_case: bool,
+    limit: usize,
+    matches: Vec<Value>,
+    bytes: usize,
+    looked: usize,
+    partial: bool,
+}
+
+fn search(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+    let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
+    let ignore_case = arguments.flag("ignore_case");
+    let text = arguments.maybe_text("text");
+    let mut hunt = Hunt {
+        glob: arguments.maybe_text("glob").map(|glob| compile(glob, ignore_case)).transpose()?,
+        text: text.map(|text| if ignore_case { text.to_lowercase() } else { text.to_owned() }),
+        ignore_case,
+        limit: usize::try_from(arguments.whole("limit")?).unwrap_or(usize::MAX),
+        matches: Vec::new(),
+        bytes: 0,
+        looked: 0,
+        partial: false,
+    };
+    if hunt.glob.is_none() && hunt.text.is_none() {
+        return Err(Mistake::new("say what to search for: `glob`, `text` or both"));
+    }
+    let hidden = arguments.flag("hidden");
+    let mut walk = Walk::new(stop, files.config.limits.entries);
+    walk.run(&place, &mut |found| {
+        let path = place.below(found.names);
+        if !hidden && found.name().starts_with('.') || !files.is_readable(&path) {
+            return Ok(Next::Past);
+        }
+        hunt.look(found, &path)
+    })?;
+    let partial = walk.partial || hunt.partial;
+    Ok(json!({"path": place.path, "matches": hunt.matches, "looked": hunt.looked, "partial": partial}).into())
+}
+
+fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), Mistake> {
+    let built = GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
+    let glob_mistake = |error: globset::Error| Mistake(format!("`glob` is not a glob: {}", error.kind()));
+    Ok((built.map_err(glob_mistake)?.compile_matcher(), glob.contains('/')))
+}
+
+impl Hunt {
+    fn look(&mut self, found: &Found<'_>, path: &str) -> Result<Next, Mistake> {
+        self.looked += 1;
+        let named = self.glob.as_ref().is_none_or(|(glob, whole)| {
+            if *whole { glob.is_match(found.names.join("/")) } else { glob.is_match(found.name()) }
+        });
+        if named {
+            if self.text.is_some() {
+                if found.is_file() {
+                    self.read(found, path);
+                }
+            } else {
+                self.add(describe(path, &found.stat));
+            }
+        }
+        Ok(if self.partial { Next::End } else { Next::On })
+    }
+
+    fn add(&mut self, entry: Value) {
+        if self.matches.len() < self.limit { self.matches.push(entry) } else { self.partial = true }
+    }
+
+    /// Lines of a file that hold the text.
+    fn read(&mut self, found: &Found<'_>, path: &str) {
+        let Some(text) = self.text.clone() else { return };
+        if self.bytes >= ALL {
+            self.partial = true;
+            return;
+        }
+        let Some(bytes) = contents(found) else { return };
+        self.bytes += bytes.len();
+        if bytes.iter().take(8192).any(|byte| *byte == 0) {
+            return;
+        }
+        let mut each = 0;
+        for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            let line = String::from_utf8_lossy(line);
+            let holds = if self.ignore_case { line.to_lowercase().contains(&text) } else { line.contains(&text) };
+            if holds {
+                let shown: String = line.trim_end().chars().take(SHOWN).collect();
+                self.add(json!({"path": path, "line": at + 1, "text": shown}));
+                each += 1;
+            }
+            if self.partial || each == EACH {
+                return;
+            }
+        }
+    }
+}
+
+/// What is in a file, unless it is too large or something else by now.
+fn contents(found: &Found<'_>) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file: OwnedFd = openat(found.folder, found.name(), flags, Mode::empty()).ok()?;
+    let stat = fstat(&file).ok()?;
+    let small = usize::try_from(stat.st_size).is_ok_and(|size| size <= FILE);
+    let ordinary = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && kind(&stat) == "file";
+    (small && ordinary).then(|| part(&file, 0, FILE).ok()).flatten()
+}

@@ -1,0 +1,63 @@
+//! `file/stat`: what is known of one file or folder without reading it. A link is described itself.
+
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use serde_json::json;
+
+use super::path_schema;
+use super::place::{Files, describe};
+use super::root::look;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+pub(super) struct Stat(pub(super) Arc<Files>);
+
+impl Tool for Stat {
+    fn card(&self) -> Card {
+        Card::new(
+            "file/stat",
+            "Describe a file",
+            "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), rights and number of names of a \
+             file or folder, and whether it can be changed here.",
+        )
+        .input(json!({"path": path_schema("The file or folder")}), &["path"])
+        .output(
+            json!({
+                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
+                "size": {"type": "integer"}, "modified": {"type": "string"}, "accessed": {"type": "string"},
+                "changed": {"type": "string"}, "mode": {"type": "string"}, "links": {"type": "integer"},
+                "writable": {"type": "boolean"}
+            }),
+            &["path", "type", "size", "modified", "accessed", "changed", "mode", "links", "writable"],
+        )
+        .tags(&["files"])
+        .permissions(&["file:read"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |_| stat(&files, arguments.text("path")?)).await
+        })
+    }
+}
+
+#[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
+fn stat(files: &Files, path: &str) -> Result<Output, Mistake> {
+    let place = files.find(path)?;
+    let words = |errno| place.words(errno);
+    let stat = if place.names.is_empty() {
+        rustix::fs::fstat(place.root.folder(&[]).map_err(words)?).map_err(words)?
+    } else {
+        let (folder, leaf) = place.parent()?;
+        look(&folder, leaf).map_err(words)?
+    };
+    let mut entry = describe(&place.path, &stat);
+    entry["accessed"] = super::date::utc(stat.st_atime as i64).into();
+    entry["changed"] = super::date::utc(stat.st_ctime as i64).into();
+    entry["mode"] = format!("{:04o}", stat.st_mode & 0o7777).into();
+    entry["links"] = (stat.st_nlink as u64).into();
+    entry["writable"] = files.find_to_change(path).is_ok().into();
+    Ok(entry.into())
+}

@@ -1,0 +1,268 @@
+//! What each tool does.
+
+use super::*;
+
+#[tokio::test]
+async fn files_are_read_whole_and_in_parts() {
+    let yard = Yard::new();
+    std::fs::write(yard.path("data/bytes.bin"), [0, 159, 146, 150]).unwrap();
+    std::fs::write(yard.path("data/wide.txt"), "aäöü").unwrap();
+    let whole = yard.call("read", json!({"path": "readme.txt"})).await.unwrap();
+    assert_eq!(whole["content"], "first\nsecond\nthird\n");
+    assert_eq!(
+        (&whole["size"], &whole["type"], &whole["mimeType"]),
+        (&json!(19), &json!("file"), &json!("text/plain"))
+    );
+    assert!(whole["modified"].as_str().unwrap().ends_with('Z') && whole.get("next").is_none());
+    for (arguments, content, next) in [
+        (json!({"path": "readme.txt", "offset": 6, "length": 6}), "second", json!(12)),
+        (json!({"path": "readme.txt", "offset": 100}), "", Value::Null),
+        (json!({"path": "readme.txt", "head": 1}), "first\n", json!(6)),
+        (json!({"path": "readme.txt", "head": 9}), "first\nsecond\nthird\n", Value::Null),
+        (json!({"path": "readme.txt", "tail": 2}), "second\nthird\n", Value::Null),
+        (json!({"path": "readme.txt", "tail": 9}), "first\nsecond\nthird\n", Value::Null),
+        (json!({"path": "wide.txt", "length": 4}), "aä", json!(3)),
+        (json!({"path": "bytes.bin", "encoding": "hex"}), "009f9296", Value::Null),
+        (json!({"path": "bytes.bin", "encoding": "base64"}), "AJ+Slg==", Value::Null),
+        (json!({"path": "bytes.bin", "encoding": "hex", "offset": 1, "length": 2}), "9f92", json!(3)),
+    ] {
+        let read = yard.call("read", arguments.clone()).await.unwrap();
+        assert_eq!((&read["content"], &read["next"]), (&json!(content), &next), "{arguments}");
+    }
+    for (arguments, words) in [
+        (json!({"path": "bytes.bin"}), "is not UTF-8 text: read it with `encoding` base64 or hex"),
+        (json!({"path": "src"}), "is a folder: use `list`"),
+        (json!({"path": "none.txt"}), "is not there: list its folder to see what is"),
+        (json!({"path": "readme.txt/x"}), "something on the way is a file and no folder"),
+        (json!({"path": "readme.txt", "head": 1, "tail": 1}), "give one of `offset`, `head` and `tail`"),
+        (json!({"path": "../secret.txt"}), "the path leaves the allowed folders: use a path in"),
+    ] {
+        let words_now = yard.call("read", arguments).await.unwrap_err();
+        assert!(words_now.contains(words), "{words_now}");
+    }
+}
+
+#[tokio::test]
+async fn large_files_are_read_up_to_the_bound() {
+    let yard = Yard::with(|config| config.limits.read_bytes = 1000);
+    std::fs::write(yard.path("data/large.txt"), "x".repeat(2500)).unwrap();
+    let mut offset = 0;
+    let mut sizes = Vec::new();
+    loop {
+        let read = yard.call("read", json!({"path": "large.txt", "offset": offset})).await.unwrap();
+        sizes.push(read["length"].as_u64().unwrap());
+        let Some(next) = read["next"].as_u64() else { break };
+        offset = next;
+    }
+    assert_eq!(sizes, [1000, 1000, 500]);
+}
+
+#[tokio::test]
+async fn files_are_written_whole_and_folders_made() {
+    let yard = Yard::new();
+    let made = yard.call("write", json!({"path": "a/b/c.txt", "content": "one"})).await.unwrap();
+    let facts = (&made["created"], &made["foldersMade"], &made["size"], &made["written"]);
+    assert_eq!(facts, (&json!(true), &json!(2), &json!(3), &json!(3)));
+    let again = yard.call("write", json!({"path": "a/b/c.txt", "content": "0a0b", "encoding": "hex"})).await.unwrap();
+    assert_eq!((&again["created"], &again["size"]), (&json!(false), &json!(2)));
+    let more = json!({"path": "a/b/c.txt", "content": "Yw==", "encoding": "base64", "mode": "append"});
+    yard.call("write", more).await.unwrap();
+    assert_eq!(std::fs::read(yard.path("data/a/b/c.txt")).unwrap(), b"\n\x0bc");
+    yard.call("write", json!({"path": "new.txt", "content": "x", "mode": "append"})).await.unwrap();
+    for (arguments, words) in [
+        (json!({"path": "new.txt", "content": "", "mode": "create"}), "something with this name is there already"),
+        (json!({"path": "src", "content": ""}), "it is a folder: name a file"),
+        (json!({"path": "new.txt/x", "content": ""}), "something on the way is a file"),
+        (json!({"path": "x", "content": "0", "encoding": "hex"}), "`content` is not hex"),
+        (json!({"path": "x", "content": "a", "encoding": "base64"}), "`content` is not base64"),
+        (json!({"path": "x", "content": "y".repeat((1 << 20) + 1)}), "at most 1048576 are written at once"),
+    ] {
+        let said = yard.call("write", arguments).await.unwrap_err();
+        assert!(said.contains(words), "{said}");
+    }
+    let left = std::fs::read_dir(yard.path("data")).unwrap().flatten();
+    assert!(
+        !left.map(|e| e.file_name()).any(|name| name.to_string_lossy().contains("lockgate")),
+        "a temporary file is left"
+    );
+}
+
+#[tokio::test]
+async fn a_replaced_file_keeps_its_rights_and_readers_see_all_or_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let yard = Yard::new();
+    let path = yard.path("data/run.sh");
+    std::fs::write(&path, "old").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4751)).unwrap();
+    let open = std::fs::File::open(&path).unwrap();
+    yard.call("write", json!({"path": "run.sh", "content": "new"})).await.unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
+    assert_eq!(std::io::read_to_string(open).unwrap(), "old");
+}
+
+#[tokio::test]
+async fn folders_are_listed_in_pages() {
+    let yard = Yard::with(|config| config.deny.clear());
+    let names = |listed: &Value| -> Vec<String> {
+        let root = format!("{}/", yard.text("data"));
+        listed["entries"].as_array().unwrap().iter().map(|e| e["path"].as_str().unwrap().replace(&root, "")).collect()
+    };
+    let plain = yard.call("list", json!({})).await.unwrap();
+    assert_eq!(names(&plain), ["certs", "private", "readme.txt", "src"]);
+    assert_eq!(plain["roots"][1], json!({"path": yard.text("library"), "write": false}));
+    let all = yard.call("list", json!({"path": ".", "recursive": true, "hidden": true})).await.unwrap();
+    assert_eq!(names(&all)[..4], [".env", ".env.local", ".git", ".git/config"]);
+    let (mut offset, mut paged) = (0, Vec::new());
+    loop {
+        let page =
+            json!({"path": ".", "recursive": true, "hidden": true, "limit": 3, "offset": offset, "metadata": false});
+        let page = yard.call("list", page).await.unwrap();
+        assert!(page["entries"][0].get("size").is_none());
+        paged.extend(names(&page));
+        let Some(next) = page["next"].as_u64() else { break };
+        offset = next;
+    }
+    assert_eq!(paged, names(&all));
+    assert!(yard.call("list", json!({"path": "readme.txt"})).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_denied_is_not_listed_and_not_found() {
+    let yard = Yard::new();
+    let listed = yard.call("list", json!({"recursive": true, "hidden": true})).await.unwrap().to_string();
+    assert!(!listed.contains("private") && !listed.contains(".env") && !listed.contains(".pem"), "{listed}");
+    let found = yard.call("search", json!({"text": "4711", "hidden": true})).await.unwrap();
+    assert_eq!(found["matches"], json!([]));
+}
+
+#[tokio::test]
+async fn folders_are_deleted_only_when_asked_and_what_went_is_told() {
+    let yard = Yard::new();
+    yard.call("write", json!({"path": "old/a/b.txt", "content": ""})).await.unwrap();
+    let refused = yard.call("delete", json!({"path": "old"})).await.unwrap_err();
+    assert!(refused.contains("is not empty: set `recursive`"), "{refused}");
+    let gone = yard.call("delete", json!({"path": "old", "recursive": true})).await.unwrap();
+    let paths = ["old/a/b.txt", "old/a", "old"].map(|path| yard.text(&format!("data/{path}")));
+    assert_eq!((&gone["count"], &gone["deleted"]), (&json!(3), &json!(paths)));
+    assert!(!yard.path("data/old").exists());
+    let one = yard.call("delete", json!({"path": "readme.txt"})).await.unwrap();
+    assert_eq!((&one["type"], &one["count"]), (&json!("file"), &json!(1)));
+    assert!(yard.call("delete", json!({"path": "readme.txt"})).await.unwrap_err().contains("is not there"));
+}
+
+#[tokio::test]
+async fn a_folder_with_too_much_in_it_is_left_whole() {
+    let yard = Yard::with(|config| config.limits.entries = 5);
+    for at in 0..6 {
+        yard.call("write", json!({"path": format!("many/{at}.txt"), "content": ""})).await.unwrap();
+    }
+    let refused = yard.call("delete", json!({"path": "many", "recursive": true})).await.unwrap_err();
+    assert!(refused.contains("more than 5 entries"), "{refused}");
+    assert_eq!(std::fs::read_dir(yard.path("data/many")).unwrap().count(), 6);
+    let listed = yard.call("list", json!({"path": "many"})).await.unwrap();
+    assert_eq!(listed["partial"], true);
+}
+
+#[tokio::test]
+async fn files_are_described() {
+    let yard = Yard::new();
+    let file = yard.call("stat", json!({"path": "readme.txt"})).await.unwrap();
+    assert_eq!(
+        (&file["type"], &file["size"], &file["links"], &file["writable"]),
+        (&json!("file"), &json!(19), &json!(1), &json!(true))
+    );
+    let root = yard.call("stat", json!({"path": "."})).await.unwrap();
+    assert_eq!((&root["type"], &root["writable"]), (&json!("folder"), &json!(false)));
+    let git = yard.call("stat", json!({"path": ".git/config"})).await.unwrap();
+    assert_eq!(git["writable"], false);
+}
+
+#[tokio::test]
+async fn files_are_found_by_name_and_by_text() {
+    let yard = Yard::new();
+    for (path, text) in [("docs/a.md", "Hello\nhello again"), ("docs/deep/b.md", "none"), (".hidden/c.md", "hello")] {
+        yard.call("write", json!({"path": path, "content": text})).await.unwrap();
+    }
+    std::fs::write(yard.path("data/binary"), b"hello\0hello").unwrap();
+    let found = |arguments: Value| {
+        let yard = &yard;
+        async move {
+            let found = yard.call("search", arguments).await.unwrap();
+            let each = found["matches"].as_array().unwrap().iter();
+            let short = |m: &Value| m["path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            (each.map(|m| (short(m), m["line"].as_u64())).collect::<Vec<_>>(), found["partial"] == true)
+        }
+    };
+    let (a, b, c) = ("a.md".to_owned(), "b.md".to_owned(), "c.md".to_owned());
+    let name = |name: &String| (name.clone(), None);
+    assert_eq!(found(json!({"glob": "*.md"})).await, (vec![name(&a), name(&b)], false));
+    assert_eq!(found(json!({"glob": "docs/*.md"})).await, (vec![name(&a)], false));
+    assert_eq!(found(json!({"glob": "**/b.md"})).await, (vec![name(&b)], false));
+    assert_eq!(found(json!({"text": "hello"})).await, (vec![(a.clone(), Some(2))], false));
+    let both = vec![(c.clone(), Some(1)), (a.clone(), Some(1)), (a.clone(), Some(2))];
+    assert_eq!(found(json!({"text": "HELLO", "ignore_case": true, "hidden": true})).await, (both, false));
+    assert_eq!(found(json!({"text": "hello", "glob": "b.*"})).await, (vec![], false));
+    assert_eq!(found(json!({"glob": "*.md", "limit": 1})).await, (vec![name(&a)], true));
+    let nothing = yard.call("search", json!({})).await.unwrap_err();
+    assert_eq!(nothing, "say what to search for: `glob`, `text` or both");
+    assert!(yard.call("search", json!({"glob": "[a"})).await.unwrap_err().contains("is not a glob"));
+}
+
+#[tokio::test]
+async fn files_and_folders_are_moved() {
+    let yard = Yard::new();
+    let moved = yard.call("move", json!({"from": "readme.txt", "to": "docs/new/read.me"})).await.unwrap();
+    assert_eq!((&moved["type"], &moved["replaced"]), (&json!("file"), &json!(false)));
+    yard.call("move", json!({"from": "src", "to": "source"})).await.unwrap();
+    assert!(yard.path("data/source/main.rs").exists() && yard.path("data/docs/new/read.me").exists());
+    let taken = json!({"from": "source/main.rs", "to": "docs/new/read.me"});
+    assert!(yard.call("move", taken).await.unwrap_err().contains("is there already: set `overwrite`"));
+    let over = json!({"from": "source/main.rs", "to": "docs/new/read.me", "overwrite": true});
+    assert_eq!(yard.call("move", over).await.unwrap()["replaced"], true);
+    let into = yard.call("move", json!({"from": "docs", "to": "docs/new/docs"})).await.unwrap_err();
+    assert!(into.contains("cannot be moved into itself"), "{into}");
+    assert!(yard.call("move", json!({"from": "none", "to": "x"})).await.unwrap_err().contains("is not there"));
+}
+
+#[tokio::test]
+async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
+    let yard = Yard::with(|config| config.roots[0].path.push("missing"));
+    let status = yard.rig.server("file").status();
+    assert_eq!(status.state, lockgate_upstream::State::Failed);
+    assert!(status.trouble.as_ref().unwrap().words.contains("missing is not there"));
+    assert!(yard.rig.call("system/info", json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_cancelled_search_ends_and_gives_its_place_back() {
+    let yard = Yard::with(|config| config.limits.concurrent = 1);
+    for _ in 0..20 {
+        let search = yard.call("search", json!({"text": "x", "hidden": true}));
+        let _ = tokio::time::timeout(Duration::from_micros(50), search).await;
+    }
+    let read = yard.call("read", json!({"path": "readme.txt"}));
+    tokio::time::timeout(Duration::from_secs(5), read).await.unwrap().unwrap();
+}
+
+/// With `cargo test --release -p lockgate-tools p95 -- --nocapture` it says what a read costs.
+#[tokio::test]
+async fn p95_of_reading_four_kibibytes_is_measured_beside_the_bare_read() {
+    let yard = Yard::new();
+    let path = yard.path("data/four.txt");
+    std::fs::write(&path, "x".repeat(4096)).unwrap();
+    let rounds = if cfg!(debug_assertions) { 50 } else { 5000 };
+    let (mut bare, mut tool) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let began = std::time::Instant::now();
+        assert_eq!(std::fs::read(&path).unwrap().len(), 4096);
+        bare.push(began.elapsed());
+        let began = std::time::Instant::now();
+        yard.call("read", json!({"path": "four.txt"})).await.unwrap();
+        tool.push(began.elapsed());
+    }
+    let p95 = |times: &mut Vec<Duration>| {
+        times.sort_unstable();
+        times[times.len() * 95 / 100]
+    };
+    eprintln!("p95 of {rounds} reads of 4 KiB: bare {:?}, file/read {:?}", p95(&mut bare), p95(&mut tool));
+}

@@ -1,0 +1,139 @@
+//! What is in a folder, and below: sorted, folder by folder, each opened in the one above without following links, and
+//! no further than a bound.
+
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Dir, FileType, Stat};
+
+use super::place::Place;
+use super::root::{enter, look};
+use crate::tool::Mistake;
+use crate::work::Stop;
+
+/// Deepest folder below the start.
+const DEPTH: usize = 64;
+
+/// What was found.
+pub(super) struct Found<'a> {
+    /// The folder that it is in, open.
+    pub(super) folder: &'a OwnedFd,
+    /// From the start; the last one is its own.
+    pub(super) names: &'a [String],
+    pub(super) stat: Stat,
+}
+
+impl Found<'_> {
+    pub(super) fn name(&self) -> &str {
+        self.names.last().map_or("", String::as_str)
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        FileType::from_raw_mode(self.stat.st_mode) == FileType::Directory
+    }
+
+    pub(super) fn is_file(&self) -> bool {
+        FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
+    }
+}
+
+/// What to do after an entry.
+pub(super) enum Next {
+    /// Go on, also into it if it is a folder.
+    On,
+    /// Go on, but not into it.
+    Past,
+    /// Enough.
+    End,
+}
+
+/// A walk in progress.
+pub(super) struct Walk<'a> {
+    pub(super) stop: &'a Stop,
+    /// Entries that may still be looked at.
+    pub(super) left: usize,
+    /// Whether something was passed over: too deep, too many, not to be opened, or without a name in UTF-8.
+    pub(super) partial: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(stop: &'a Stop, most: usize) -> Self {
+        Self { stop, left: most, partial: false }
+    }
+
+    /// Visits everything below a place that is a folder.
+    pub(super) fn run(
+        &mut self,
+        place: &Place,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
+    ) -> Result<(), Mistake> {
+        let folder = place.root.folder(&place.names).map_err(|errno| place.words(errno))?;
+        let mut names = Vec::new();
+        self.folder(&folder, &mut names, visit).map(|_| ())
+    }
+
+    fn folder(
+        &mut self,
+        folder: &OwnedFd,
+        names: &mut Vec<String>,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
+    ) -> Result<ControlFlow<()>, Mistake> {
+        for name in self.entries(folder) {
+            self.stop.check()?;
+            if self.left == 0 {
+                self.partial = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            self.left -= 1;
+            // It may have gone since its name was read.
+            let Ok(stat) = look(folder, &name) else { continue };
+            names.push(name);
+            let found = Found { folder, names, stat };
+            let inner = found.is_folder();
+            let flow = match visit(&found)? {
+                Next::End => ControlFlow::Break(()),
+                Next::On if inner => self.enter(folder, names, visit)?,
+                Next::On | Next::Past => ControlFlow::Continue(()),
+            };
+            names.pop();
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn enter(
+        &mut self,
+        folder: &OwnedFd,
+        names: &mut Vec<String>,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
+    ) -> Result<ControlFlow<()>, Mistake> {
+        let inner = names.last().filter(|_| names.len() < DEPTH).and_then(|name| enter(folder, name).ok());
+        match inner {
+            Some(inner) => self.folder(&inner, names, visit),
+            None => {
+                self.partial = true;
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+    }
+
+    /// Names in a folder, sorted; never more than may still be looked at.
+    fn entries(&mut self, folder: &OwnedFd) -> Vec<String> {
+        let Ok(entries) = Dir::read_from(folder) else {
+            self.partial = true;
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            match entry.file_name().to_str() {
+                Ok("." | "..") => {}
+                Ok(name) if names.len() <= self.left => names.push(name.to_owned()),
+                _ => self.partial = true,
+            }
+        }
+        names.sort_unstable();
+        names
+    }
+}

@@ -1,0 +1,182 @@
+//! `file/write`: a file, whole and at once. The new content stands beside the old one until it is complete, and then
+//! takes its name, so that nobody reads half of it and no other name of the old file (a hard link) changes.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use lockgate_upstream::BoxFuture;
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use serde_json::json;
+
+use super::encoding::{Encoding, NAMES};
+use super::path_schema;
+use super::place::{Files, Place, describe};
+use super::root::look;
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::work::Stop;
+
+pub(super) struct Write(pub(super) Arc<Files>);
+
+impl Tool for Write {
+    fn card(&self) -> Card {
+        let limit = self.0.config.limits.write_bytes;
+        Card::new(
+            "file/write",
+            "Write a file",
+            format!(
+                "Writes a file of at most {limit} bytes and makes the folders it is in. `mode`: `replace` (the default) \
+                 writes the whole file in one step, `create` refuses if it is there already, `append` adds to its end. Gives \
+                 its size and whether it is new.",
+            ),
+        )
+        .input(
+            json!({
+                "path": path_schema("The file"),
+                "content": {"type": "string", "description": "What is in it, in `encoding`"},
+                "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
+                "mode": {"type": "string", "enum": ["replace", "create", "append"], "default": "replace"}
+            }),
+            &["path", "content"],
+        )
+        .output(
+            json!({
+                "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
+                "size": {"type": "integer"}, "modified": {"type": "string"}, "written": {"type": "integer"},
+                "created": {"type": "boolean"}, "foldersMade": {"type": "integer"}
+            }),
+            &["path", "type", "size", "modified", "written", "created", "foldersMade"],
+        )
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .tags(&["files"])
+        .permissions(&["file:write"])
+        .timeout(self.0.config.limits.timeout)
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let files = Arc::clone(&self.0);
+            self.0.work.run(move |stop| write(&files, &arguments, stop)).await
+        })
+    }
+}
+
+fn write(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+    let place = files.find_to_change(arguments.text("path")?)?;
+    let encoding = Encoding::of(arguments.text("encoding")?);
+    let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
+    let limit = files.config.limits.write_bytes;
+    if bytes.len() > limit {
+        return Err(Mistake(format!("`content` has {} bytes and at most {limit} are written at once", bytes.len())));
+    }
+    let Some((leaf, parents)) = place.names.split_last() else { return Err(place.words(Errno::ISDIR)) };
+    let words = |errno| place.words(errno);
+    let (folder, made) = place.root.make_folder(parents).map_err(words)?;
+    let old = match look(&folder, leaf) {
+        Ok(stat) => Some(stat),
+        Err(Errno::NOENT) => None,
+        Err(errno) => return Err(words(errno)),
+    };
+    let mode = arguments.text("mode")?;
+    if let Some(stat) = &old {
+        is_replaceable(&place, stat, mode)?;
+    }
+    stop.check()?;
+    match (mode, &old) {
+        ("append", Some(_)) => append(&place, &folder, leaf, &bytes)?,
+        _ => replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace").map_err(words)?,
+    }
+    let stat = look(&folder, leaf).map_err(words)?;
+    let mut entry = describe(&place.path, &stat);
+    entry["written"] = bytes.len().into();
+    entry["created"] = old.is_none().into();
+    entry["foldersMade"] = made.into();
+    Ok(entry.into())
+}
+
+fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), Mistake> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        _ if mode == "create" => Err(place.words(Errno::EXIST)),
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(place.words(Errno::ISDIR)),
+        FileType::Symlink => Err(place.words(Errno::LOOP)),
+        _ => Err(place.words(Errno::NXIO)),
+    }
+}
+
+/// Adds to a file in place. One with several names is left alone: another of them may be outside of the roots.
+fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), Mistake> {
+    let flags =
+        OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let words = |errno| place.words(errno);
+    let file = fs::openat(folder, leaf, flags, Mode::empty()).map_err(words)?;
+    let stat = fs::fstat(&file).map_err(words)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(words(Errno::NXIO));
+    }
+    if stat.st_nlink > 1 {
+        let what =
+            "has several names (hard links) and is not changed in place: write the whole file with `mode` replace";
+        return Err(Mistake(format!("{} {what}", place.path)));
+    }
+    put(&file, bytes).map_err(words)
+}
+
+/// Writes beside and renames.
+fn replace(folder: &OwnedFd, leaf: &str, bytes: &[u8], old: Option<&Stat>, exclusive: bool) -> Result<(), Errno> {
+    let beside = Beside::new(folder)?;
+    put(&beside.file, bytes)?;
+    if let Some(old) = old {
+        // The rights of the old file without set-user-id and the like. A failure leaves the stricter ones.
+        let _ = fs::fchmod(&beside.file, Mode::from_raw_mode(old.st_mode & 0o777));
+    }
+    fs::fsync(&beside.file)?;
+    beside.rename(leaf, exclusive)
+}
+
+/// A new file under a name that nobody else has; taken away unless it is renamed.
+struct Beside<'a> {
+    folder: &'a OwnedFd,
+    name: String,
+    file: OwnedFd,
+    renamed: bool,
+}
+
+impl<'a> Beside<'a> {
+    fn new(folder: &'a OwnedFd) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        for _ in 0..16 {
+            let name = format!(".lockgate-{:016x}.tmp", fastrand::u64(..));
+            match fs::openat(folder, &name, flags, Mode::from_raw_mode(0o666)) {
+                Err(Errno::EXIST) => {}
+                file => return Ok(Self { folder, name, file: file?, renamed: false }),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    fn rename(mut self, leaf: &str, exclusive: bool) -> Result<(), Errno> {
+        super::relocate::rename(self.folder, &self.name, self.folder, leaf, exclusive)?;
+        self.renamed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        if !self.renamed {
+            let _ = fs::unlinkat(self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+fn put(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(file, bytes) {
+            Err(Errno::INTR) => {}
+            Ok(0) => return Err(Errno::IO),
+            written => bytes = bytes.get(written?..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
