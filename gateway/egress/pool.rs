@@ -70,7 +70,9 @@ impl Origin {
     /// Sends one request and waits for the response head. `Host` is set here, whatever the request says; scheme and authority
     /// of its URI are ignored. Dropping the future closes the connection that it uses. There is no timeout but the one for
     /// connecting: deadlines belong to the caller.
-    pub async fn send(&self, mut request: Request<Payload>) -> Result<Response<Body>, SendError> {
+    pub async fn send(&self, request: impl Into<Box<Request<Payload>>>) -> Result<Response<Body>, SendError> {
+        // Boxed, so that no future on the way here holds it by value.
+        let mut request = request.into();
         request.headers_mut().insert(header::HOST, self.0.host.clone());
         if request.uri().authority().is_some() {
             let path = request.uri().path_and_query().cloned();
@@ -81,7 +83,7 @@ impl Origin {
             let Some(link) = self.0.take() else { break };
             match self.exchange(link, request).await {
                 Ok(response) => return Ok(response),
-                Err((_, Some(unsent))) => request = *unsent,
+                Err((_, Some(unsent))) => request = unsent,
                 Err((error, None)) => return Err(error),
             }
         }
@@ -94,9 +96,9 @@ impl Origin {
     async fn exchange(
         &self,
         mut link: Link,
-        request: Request<Payload>,
+        request: Box<Request<Payload>>,
     ) -> Result<Response<Body>, (SendError, Option<Box<Request<Payload>>>)> {
-        match link.send(request).await {
+        match link.send(*request).await {
             Ok(response) => Ok(response.map(|incoming| Body::new(incoming, link, self.0.clone()))),
             Err(mut error) => {
                 let unsent = error.take_message().map(Box::new);

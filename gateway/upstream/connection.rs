@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
+use lockgate_egress::Payload;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::jsonrpc::{ErrorObject, Outcome, Response};
 use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
-use lockgate_protocol::outbound::{self, Outbound, Pieces};
+use lockgate_protocol::outbound::{self, Outbound};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{header, modern, write};
 use parking_lot::Mutex;
@@ -63,6 +64,12 @@ pub(crate) struct Peer {
     pub(crate) version: String,
 }
 
+/// One request, written for what carries it.
+enum Written<'a> {
+    Line(&'a Arc<Duplex>, Bytes),
+    Post(&'a Arc<HttpLink>, Box<http::Request<Payload>>),
+}
+
 /// One request of ours or of a client, ready to be written.
 pub(crate) struct Ask<'a> {
     /// An id of its own, from [`Connection::expect_acknowledgement`].
@@ -100,8 +107,8 @@ impl Link {
             Self::Http(link) => {
                 let link = Arc::clone(link);
                 tokio::spawn(async move {
-                    let post =
-                        Post { id: None, text: outbound::whole(text), headers: Extra::new(), conversation: None };
+                    let message = link.message(Extra::new(), outbound::whole(text));
+                    let post = Post { id: None, message, conversation: None };
                     if let Err(failure) = link.post(post).await {
                         tracing::debug!(%failure, "a notification did not reach the server");
                     }
@@ -180,39 +187,34 @@ impl Connection {
         self.peer.revision.era()
     }
 
-    /// Sends one request in the server's era and waits for its response, without a timeout.
-    pub(crate) async fn ask(&self, mut ask: Ask<'_>) -> Result<Response, Failure> {
+    /// Sends one request in the server's era and waits for its response, without a timeout. It is written before the
+    /// first wait, so that the future holds little.
+    pub(crate) fn ask<'a>(&'a self, ask: Ask<'_>) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {
         let id = ask.id.unwrap_or_else(|| self.ids.fetch_add(1, Ordering::Relaxed));
-        if self.era() == Era::Modern {
-            let revision = self.peer.revision.as_str();
-            ask.outbound.sender = Some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
-        }
-        let text = ask.outbound.write(id, ask.method);
-        match &self.link {
-            Link::Duplex(duplex) if ask.method == Method::Listen => duplex.listen(id, outbound::joined(text)).await,
-            Link::Duplex(duplex) => {
-                let cancellable = ask.method != Method::Initialize;
-                duplex.request(id, outbound::joined(text), ask.conversation, cancellable).await
-            }
-            Link::Http(link) => self.post(link, id, text, &ask).await,
-        }
-    }
-
-    async fn post(&self, link: &Arc<HttpLink>, id: u64, text: Pieces, ask: &Ask<'_>) -> Result<Response, Failure> {
         let modern = self.era() == Era::Modern;
-        let headers = if modern { headers(ask) } else { Extra::new() };
-        // A legacy server goes on when our stream closes, so it has to be told.
-        let mut cancel = CancelOnDrop { link: (!modern && ask.method != Method::Initialize).then_some(link), id };
-        let post = Post { id: Some(id), text, headers, conversation: ask.conversation.as_ref() };
-        let posted = link.post(post).await;
-        cancel.link = None;
-        let posted = posted?;
-        if posted.status == http::StatusCode::NOT_FOUND && link.has_session() {
-            return Err(status_failure(&posted, true));
-        }
-        match posted.response {
-            Some(response) if posted.status.as_u16() != 401 => Ok(response),
-            _ => Err(status_failure(&posted, link.has_session())),
+        let revision = self.peer.revision.as_str();
+        let sender = modern.then_some(Sender { revision, capabilities: ask.capabilities, info: &self.info });
+        let text = Outbound { sender, ..ask.outbound }.write(id, ask.method);
+        let written = match &self.link {
+            Link::Duplex(duplex) => Written::Line(duplex, outbound::joined(text)),
+            Link::Http(link) => {
+                Written::Post(link, link.message(if modern { headers(&ask) } else { Extra::new() }, text))
+            }
+        };
+        let (method, conversation) = (ask.method, ask.conversation);
+        async move {
+            match written {
+                Written::Line(duplex, line) if method == Method::Listen => duplex.listen(id, line).await,
+                Written::Line(duplex, line) => {
+                    duplex.request(id, line, conversation, method != Method::Initialize).await
+                }
+                Written::Post(link, message) => {
+                    let post = Post { id: Some(id), message, conversation: conversation.as_ref() };
+                    // A legacy server goes on when our stream closes, so it has to be told.
+                    let told = (!modern && method != Method::Initialize).then_some(link);
+                    post_for(link, post, CancelOnDrop { link: told, id }).await
+                }
+            }
         }
     }
 
@@ -256,6 +258,20 @@ impl Connection {
                 }
             }
         }
+    }
+}
+
+/// Posts a request and tells its answer from everything else that a server may say.
+async fn post_for(link: &Arc<HttpLink>, post: Post<'_>, mut cancel: CancelOnDrop<'_>) -> Result<Response, Failure> {
+    let posted = link.post(post).await;
+    cancel.link = None;
+    let posted = posted?;
+    if posted.status == http::StatusCode::NOT_FOUND && link.has_session() {
+        return Err(status_failure(&posted, true));
+    }
+    match posted.response {
+        Some(response) if posted.status.as_u16() != 401 => Ok(response),
+        _ => Err(status_failure(&posted, link.has_session())),
     }
 }
 

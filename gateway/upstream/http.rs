@@ -47,11 +47,9 @@ pub(crate) type Extra = SmallVec<[(HeaderName, HeaderValue); 4]>;
 
 /// One message to post.
 pub(crate) struct Post<'a> {
-    /// The id of the request in `text`; `None` for notifications and responses.
+    /// The id of the request in `message`; `None` for notifications and responses.
     pub(crate) id: Option<u64>,
-    pub(crate) text: Pieces,
-    /// Headers of this message alone.
-    pub(crate) headers: Extra,
+    pub(crate) message: Box<HttpRequest<Payload>>,
     pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
 }
 
@@ -97,10 +95,14 @@ impl HttpLink {
         request
     }
 
+    /// One message as it is posted, with headers of its own.
+    pub(crate) fn message(&self, headers: Extra, text: Pieces) -> Box<HttpRequest<Payload>> {
+        Box::new(self.request(Verb::POST, headers, text))
+    }
+
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
-        let request = self.request(Verb::POST, post.headers, post.text);
-        let response = self.origin.send(request).await.map_err(|error| send_failure(&error))?;
+        let response = self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
         let (head, body) = response.into_parts();
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
@@ -203,8 +205,8 @@ impl HttpLink {
                     let link = Arc::clone(self);
                     questions.spawn(async move {
                         let text = answer.await;
-                        let post =
-                            Post { id: None, text: outbound::whole(text), headers: Extra::new(), conversation: None };
+                        let message = link.message(Extra::new(), outbound::whole(text));
+                        let post = Post { id: None, message, conversation: None };
                         if let Err(failure) = link.post(post).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
