@@ -16,6 +16,7 @@ const VALUE_BYTES: usize = 64 * 1024;
 const FILE_KEYS: &[&[&str]] = &[
     &["audit", "key"],
     &["auth", "key"],
+    &["builtin", "database", "connections", "*", "url"],
     &["builtin", "web", "proxy", "password"],
     &["secret"],
     &["servers", "*", "headers", "*"],
@@ -23,9 +24,11 @@ const FILE_KEYS: &[&[&str]] = &[
 /// Keys whose value is a path: relative ones are relative to `base`.
 const PATH_KEYS: &[&[&str]] = &[
     &["audit", "file"],
+    &["pins", "file"],
+    &["builtin", "database", "connections", "*", "file"],
+    &["builtin", "database", "embedded", "folder"],
     &["builtin", "file", "roots", "*", "path"],
     &["builtin", "content", "folder"],
-    &["builtin", "file", "roots", "*", "path"],
     &["builtin", "shell", "roots", "*", "path"],
     &["servers", "*", "cwd"],
     &["http", "tls", "cert"],

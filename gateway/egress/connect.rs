@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -91,6 +92,35 @@ impl Connector {
         let tcp =
             timeout_at(deadline, self.dial(target, policy, deadline)).await.map_err(|_| ConnectError::Timeout)??;
         self.secure(tcp, target, deadline).await
+    }
+
+    /// One new connection that begins in the clear and asks for TLS in the words of its own protocol: `request` is sent, and
+    /// the server must answer with the byte `yes`. No protocol is offered by ALPN.
+    pub async fn connect_upgraded(
+        &self,
+        target: &Target,
+        policy: Policy,
+        request: &[u8],
+        yes: u8,
+    ) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let Some(name) = target.name.clone() else {
+            return Err(ConnectError::Tls(io::Error::other("the target is a plain one")));
+        };
+        let upgrade = async {
+            let mut tcp = self.dial(target, policy, deadline).await?;
+            tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
+            tcp.write_all(request).await.map_err(ConnectError::Tls)?;
+            // One byte and no more: what else came in the clear is not taken for part of the encrypted stream.
+            if tcp.read_u8().await.map_err(ConnectError::Tls)? != yes {
+                return Err(ConnectError::Tls(io::Error::other("the server offers no TLS")));
+            }
+            let mut config = ClientConfig::clone(&self.tls);
+            config.alpn_protocols.clear();
+            let tls = TlsConnector::from(Arc::new(config)).connect(name, tcp).await;
+            tls.map(Stream::tls).map_err(ConnectError::Tls)
+        };
+        timeout_at(deadline, upgrade).await.map_err(|_| ConnectError::Timeout)?
     }
 
     /// One new connection for a visitor: to an address that its guard permits, directly or through its proxy.

@@ -10,6 +10,8 @@ pub struct Config {
     pub example: bool,
     /// `file`: files in configured folders.
     pub file: Option<crate::file::config::Config>,
+    /// `database`: databases that can be read.
+    pub database: Option<crate::database::Config>,
     /// `shell`: allowed programs, confined.
     pub shell: Option<crate::shell::Config>,
     /// `content`: resources and prompts from configuration.
@@ -26,6 +28,7 @@ impl Config {
             "system" => self.system,
             "example" => self.example,
             "file" => self.file.is_some(),
+            "database" => self.database.is_some(),
             "shell" => self.shell.is_some(),
             "content" => self.content.is_some(),
             "web" => self.web.is_some(),

@@ -4,6 +4,7 @@
 //! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
 
 mod config;
+mod database;
 pub mod content;
 mod example;
 mod file;
@@ -11,7 +12,6 @@ mod material;
 mod registry;
 mod schema;
 mod server;
-#[cfg_attr(not(target_os = "linux"), path = "shell/elsewhere.rs")]
 mod shell;
 mod strict;
 mod system;
@@ -21,6 +21,10 @@ mod web;
 mod work;
 
 pub use config::Config;
+pub use database::{
+    Config as Database, Connection as DatabaseConnection, EMBEDDED, Limits as DatabaseLimits, Network as DatabaseNetwork,
+    Place as DatabasePlace,
+};
 pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
 pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
 pub use web::{Config as Web, Proxy};
@@ -86,6 +90,9 @@ impl Builtin {
             Ok(system::made(&self.about, &self.registry, &self.tally))
         })?;
         changes.part("content", old.content.as_ref(), config.content.as_ref(), content::made)?;
+        changes.part("database", old.database.as_ref(), config.database.as_ref(), |database| {
+            database::made(database, &self.about)
+        })?;
         changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
         changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::made)?;
         changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::made)?;

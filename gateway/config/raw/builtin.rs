@@ -1,7 +1,8 @@
 //! `builtin`: servers that come with the gateway. It names them and no more.
 
-pub mod content;
+pub mod database;
 pub mod file;
+pub mod content;
 pub mod shell;
 pub mod web;
 
@@ -17,10 +18,12 @@ pub struct Builtin {
     pub system: Toggle<true>,
     /// A few harmless tools to try a client with. By default on in development when no server is configured.
     pub example: Option<Toggle<false>>,
-    /// Resources and prompts that the gateway itself offers; off until it is configured.
-    pub content: Option<content::Content>,
     /// Reads and changes files in folders; off until it is configured.
     pub file: Option<file::File>,
+    /// Resources and prompts that the gateway itself offers; off until it is configured.
+    pub content: Option<content::Content>,
+    /// Reads databases; off until it is configured.
+    pub database: Option<database::Database>,
     /// Runs allowed programs, confined; off until it is configured.
     pub shell: Option<shell::Shell>,
     /// Requests to web servers and pages as text; off until it is configured.

@@ -14,6 +14,7 @@ const SHOWN: usize = 60;
 const SENSITIVE: &[&[&str]] = &[
     &["audit", "key"],
     &["auth", "key"],
+    &["builtin", "database", "connections"],
     &["builtin", "web", "proxy"],
     &["secret"],
     &["servers", "*", "command"],

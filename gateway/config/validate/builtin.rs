@@ -1,8 +1,9 @@
 //! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
 //! `system`.
 
-mod content;
+mod database;
 mod file;
+mod content;
 mod shell;
 mod web;
 
@@ -19,6 +20,7 @@ impl Check<'_> {
         lockgate_tools::Config {
             file: root.builtin.file.as_ref().and_then(|file| self.files(file)),
             shell: root.builtin.shell.as_ref().and_then(|shell| self.shell(shell)),
+            database: root.builtin.database.as_ref().and_then(|database| self.database(database)),
             system: root.builtin.system.0,
             content: root.builtin.content.as_ref().map(|content| self.content(content)),
             web: root.builtin.web.as_ref().map(|web| self.web(web)),

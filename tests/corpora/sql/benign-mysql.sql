@@ -10,7 +10,7 @@ SELECT * FROM customers WHERE name LIKE '%delete%' OR name LIKE '%drop table%'
 SELECT 'DROP TABLE canary; --' AS words
 SELECT 'it''s fine' AS quoted
 SELECT "double quotes" AS quoted
-SELECT 'line\nbreak' AS escaped
+SELECT 'line\nbreak' AS broken
 SELECT count(*) FROM orders
 SELECT count(DISTINCT customer_id) FROM orders
 SELECT status, count(*), sum(total), avg(total), min(placed_at), max(placed_at) FROM orders GROUP BY status HAVING count(*) >= 1 ORDER BY 2 DESC

@@ -1,0 +1,63 @@
+//! `builtin.database`: which databases may be asked, and within which bounds.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
+
+/// SELECT on PostgreSQL, MySQL, MariaDB and SQLite; nothing can be changed.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    /// Databases by name, at most 64. The variable `DATABASE_URL`, when it is set, is one more, called `default`.
+    pub connections: BTreeMap<String, Connection>,
+    /// The one that is meant when a caller names none. Default: `default`, or the first, or `embedded`.
+    pub default: Option<Text>,
+    /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources are imported.
+    pub embedded: Embedded,
+    /// How long a statement may run when the caller does not say, 1–300 s.
+    pub timeout: Seconds<1, 300, 30>,
+    /// How long a caller may let it run, 1–280 s.
+    pub max_timeout: Seconds<1, 280, 120>,
+    /// How long a statement waits for a lock, 1–60 s.
+    pub lock_timeout: Seconds<1, 60, 5>,
+    /// Rows of one answer, 1–100000.
+    pub max_rows: Whole<1, 100_000, 1000>,
+    /// Size of the rows of one answer, 64KiB–64MiB.
+    pub result_size: Size<0x1_0000, 0x400_0000, 0x40_0000>,
+    /// Connections that are open to each database at the same time, 1–100.
+    pub pool: Whole<1, 100, 4>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "DatabaseConnection")]
+pub struct Connection {
+    /// `postgres://user:password@host:5432/name` or `mysql://…`: refer to a variable or file, it holds a password.
+    pub url: Option<Text>,
+    /// Instead of `url`: a SQLite file that exists.
+    pub file: Option<Text>,
+    /// Encrypted, with the certificate checked. Default: unless the host is this machine, or the URL says `sslmode=disable`.
+    pub tls: Option<Toggle<true>>,
+    /// Functions that statements may call beyond the built-in list, as `name` or `schema.name`; what they do is not looked at.
+    pub functions: List,
+    /// `true`: the role may be a superuser or one that can do more than read tables. The parser is then the only layer for files
+    /// and programs of the database's machine.
+    pub allow_privileged_role: Toggle<false>,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "DatabaseEmbedded")]
+pub struct Embedded {
+    /// Whether there are any.
+    pub enabled: Toggle<true>,
+    /// The folder of their files, which is made when it is missing. Default: `lockgate-data`.
+    pub folder: Option<Text>,
+    /// Size of each, 1MiB–16GiB.
+    pub size: Size<0x10_0000, 0x4_0000_0000, 0x1000_0000>,
+    /// Size of one CSV that is imported, 1KiB–256MiB.
+    pub import_size: Size<1024, 0x1000_0000, 0x100_0000>,
+}

@@ -1,0 +1,173 @@
+//! `builtin.database`: connections are URLs or files, and names are names. Nothing is connected to here, and no message shows
+//! a URL.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use lockgate_tools::{Database, DatabaseConnection, DatabaseLimits, DatabaseNetwork, DatabasePlace, EMBEDDED};
+use url::{Host, Url};
+
+use super::super::Check;
+use crate::raw::builtin::database as raw;
+
+const CONNECTIONS: usize = 64;
+const NAME: usize = 40;
+const VARIABLE: &str = "DATABASE_URL";
+const FROM_VARIABLE: &str = "default";
+const FOLDER: &str = "lockgate-data";
+const EXAMPLE: &str = "such as postgres://reader:${DB_PASSWORD}@db.example:5432/shop";
+
+impl Check<'_> {
+    pub(super) fn database(&mut self, raw: &raw::Database) -> Option<Database> {
+        if raw.connections.len() > CONNECTIONS {
+            let what = format!("must have at most {CONNECTIONS} entries");
+            self.error(&["builtin", "database", "connections"], what, "take some out");
+        }
+        let mut connections = BTreeMap::new();
+        for (name, connection) in &raw.connections {
+            let key = ["builtin", "database", "connections", name];
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+            if name.is_empty() || name.len() > NAME || !name.chars().all(plain) || name == EMBEDDED {
+                let what = format!("is no name for a connection (`{EMBEDDED}` is taken)");
+                self.error(&key, what, format!("use 1 to {NAME} small letters, digits, - and _"));
+            }
+            if let Some(place) = self.database_place(&key, connection) {
+                let functions = connection.functions.0.clone();
+                connections.insert(name.clone(), DatabaseConnection { place, functions });
+            }
+        }
+        let variable = self.sources.env.get(VARIABLE).filter(|url| !url.is_empty());
+        if let Some(url) = variable.filter(|_| !raw.connections.contains_key(FROM_VARIABLE)) {
+            let connection = raw::Connection { url: Some(crate::raw::leaf::Text(url.clone())), ..Default::default() };
+            if let Some(place) = self.database_place(&["builtin", "database"], &connection) {
+                connections.insert(FROM_VARIABLE.into(), DatabaseConnection { place, functions: Vec::new() });
+            }
+        }
+        let embedded = raw.embedded.enabled.0.then(|| {
+            let folder = raw.embedded.folder.as_ref().map(|folder| PathBuf::from(&folder.0));
+            folder.unwrap_or_else(|| self.sources.cwd.join(FOLDER))
+        });
+        let default = self.database_default(raw, &connections, embedded.is_some());
+        if raw.timeout.get() > raw.max_timeout.get() {
+            let what = "must not be more than `max_timeout`";
+            self.error(&["builtin", "database", "timeout"], what, "raise the other, or lower this one");
+        }
+        Some(Database {
+            connections,
+            default: default?,
+            embedded,
+            limits: DatabaseLimits {
+                timeout: raw.timeout.duration(),
+                max_timeout: raw.max_timeout.duration(),
+                lock_timeout: raw.lock_timeout.duration(),
+                max_rows: raw.max_rows.size(),
+                max_bytes: raw.result_size.size(),
+                pool: raw.pool.size(),
+                import_bytes: raw.embedded.import_size.size(),
+                embedded_bytes: raw.embedded.size.get(),
+            },
+        })
+    }
+
+    fn database_default(
+        &mut self,
+        raw: &raw::Database,
+        connections: &BTreeMap<String, DatabaseConnection>,
+        embedded: bool,
+    ) -> Option<String> {
+        let there = |name: &str| connections.contains_key(name) || (embedded && name == EMBEDDED);
+        let key = ["builtin", "database", "default"];
+        match &raw.default {
+            Some(name) if there(&name.0) => Some(name.0.clone()),
+            Some(_) => {
+                self.error(&key, "names no connection", "name one of `connections`, or `embedded`");
+                None
+            }
+            None if there(FROM_VARIABLE) => Some(FROM_VARIABLE.into()),
+            None => match connections.keys().next() {
+                Some(first) => Some(first.clone()),
+                None if embedded => Some(EMBEDDED.into()),
+                None => {
+                    self.error(&key[..2], "has no database", "give `connections`, or leave `embedded` on");
+                    None
+                }
+            },
+        }
+    }
+
+    fn database_place(&mut self, key: &[&str], raw: &raw::Connection) -> Option<DatabasePlace> {
+        let at = |last| key.iter().copied().chain([last]).collect::<Vec<_>>();
+        match (&raw.url, &raw.file) {
+            (None, Some(file)) => Some(DatabasePlace::Sqlite(self.file(&at("file"), file))),
+            (Some(url), None) => match network(&url.0, raw) {
+                Ok(place) => Some(place),
+                Err(words) => {
+                    self.error(&at("url"), words, EXAMPLE);
+                    None
+                }
+            },
+            _ => {
+                self.error(key, "needs either `url` or `file`", EXAMPLE);
+                None
+            }
+        }
+    }
+}
+
+/// What a URL says; the words of an error never quote it.
+fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static str> {
+    let url = Url::parse(url).map_err(|_| "is no URL")?;
+    let port = match url.scheme() {
+        "postgres" | "postgresql" => 5432,
+        "mysql" | "mariadb" => 3306,
+        _ => return Err("must begin with postgres:// or mysql://"),
+    };
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or("has no host")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let (user, password) = (decoded(url.username())?, decoded(url.password().unwrap_or_default())?);
+    let database = decoded(url.path().trim_start_matches('/'))?;
+    if user.is_empty() || database.is_empty() || database.contains('/') {
+        return Err("must have a user and the name of a database");
+    }
+    if url.fragment().is_some() {
+        return Err("must have no fragment: write # as %23");
+    }
+    let mut asked = None;
+    for (name, value) in url.query_pairs() {
+        match (&*name, &*value) {
+            ("sslmode", "disable") => asked = Some(false),
+            ("sslmode", "require" | "verify-ca" | "verify-full") => asked = Some(true),
+            _ => return Err("has a parameter that is not known: only sslmode is, as disable, require, verify-ca or verify-full"),
+        }
+    }
+    let nearby = matches!(&*host, "localhost" | "127.0.0.1" | "::1")
+        || matches!(url.host(), Some(Host::Ipv4(address)) if address.is_loopback());
+    let tls = raw.tls.as_ref().map(|toggle| toggle.0).or(asked).unwrap_or(!nearby);
+    let postgres = port == 5432;
+    let network = DatabaseNetwork {
+        host,
+        port: url.port().unwrap_or(port),
+        user,
+        password,
+        database,
+        tls,
+        privileged: raw.allow_privileged_role.0,
+    };
+    Ok(if postgres { DatabasePlace::Postgres(network) } else { DatabasePlace::Mysql(network) })
+}
+
+/// Without percent signs.
+fn decoded(text: &str) -> Result<String, &'static str> {
+    const WRONG: &str = "has a % that is not followed by two hexadecimal digits of UTF-8";
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16)).ok_or(WRONG);
+        bytes.push(u8::try_from(digit()? * 16 + digit()?).map_err(|_| WRONG)?);
+    }
+    String::from_utf8(bytes).map_err(|_| WRONG)
+}

@@ -1,0 +1,185 @@
+//! `database/tables` and `database/schema`: what is in a database, by fixed statements of ours with bound names.
+
+use std::sync::Arc;
+
+use lockgate_policy::sql::Dialect;
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+
+use super::embedded::Owner;
+use super::{Link, Shared};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+/// Most tables, or columns of one, that are told.
+pub(super) const MAX_ROWS: usize = 2000;
+
+/// Statements that take schema (and table) and give objects.
+struct Statements {
+    tables: &'static str,
+    columns: &'static str,
+    keys: &'static str,
+    indexes: &'static str,
+}
+
+const POSTGRES: Statements = Statements {
+    tables: "SELECT n.nspname AS schema, c.relname AS name, CASE c.relkind WHEN 'v' THEN 'view' WHEN 'm' THEN \
+        'materialized view' WHEN 'f' THEN 'foreign table' ELSE 'table' END AS type, \
+        greatest(c.reltuples, 0)::bigint AS estimated_rows, pg_catalog.obj_description(c.oid, 'pg_class') AS comment \
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+        WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
+        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2",
+    columns: "SELECT a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS type, \
+        NOT a.attnotnull AS nullable, pg_catalog.pg_get_expr(d.adbin, d.adrelid) AS default, \
+        pg_catalog.col_description(c.oid, a.attnum) AS comment \
+        FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+        LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+        WHERE n.nspname = $1 AND c.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped \
+        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY a.attnum",
+    keys: "SELECT k.conname AS name, CASE k.contype WHEN 'p' THEN 'primary key' WHEN 'f' THEN 'foreign key' WHEN 'u' \
+        THEN 'unique' WHEN 'c' THEN 'check' ELSE 'exclusion' END AS type, pg_catalog.pg_get_constraintdef(k.oid) AS definition \
+        FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid \
+        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 \
+        AND k.contype IN ('p', 'f', 'u', 'c', 'x') ORDER BY k.contype DESC, 1",
+    indexes: "SELECT indexname AS name, indexdef AS definition FROM pg_catalog.pg_indexes \
+        WHERE schemaname = $1 AND tablename = $2 ORDER BY 1",
+};
+
+const MYSQL: Statements = Statements {
+    tables: "SELECT table_schema AS `schema`, table_name AS name, CASE table_type WHEN 'VIEW' THEN 'view' ELSE 'table' END \
+        AS type, table_rows AS estimated_rows, nullif(table_comment, '') AS comment \
+        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) ORDER BY 2",
+    columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, nullif(column_default, 'NULL') AS `default`, \
+        nullif(column_comment, '') AS comment FROM information_schema.columns \
+        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY ordinal_position",
+    keys: "SELECT t.constraint_name AS name, lower(t.constraint_type) AS type, concat('(', \
+        group_concat(k.column_name ORDER BY k.ordinal_position SEPARATOR ', '), ')', coalesce(concat(' REFERENCES ', \
+        min(k.referenced_table_name), ' (', group_concat(k.referenced_column_name ORDER BY k.ordinal_position SEPARATOR ', \
+        '), ')'), '')) AS definition FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k \
+        ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name \
+        AND k.table_name = t.table_name WHERE t.table_schema = coalesce(nullif(?, ''), database()) AND t.table_name = ? \
+        GROUP BY t.constraint_name, t.constraint_type ORDER BY 2 DESC, 1",
+    indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' END, '(', \
+        group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')') AS definition \
+        FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
+        GROUP BY index_name ORDER BY 1",
+};
+
+const SQLITE: Statements = Statements {
+    tables: "SELECT 'main' AS schema, name, type FROM sqlite_master WHERE type IN ('table', 'view') \
+        AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND ?1 = 'main' ORDER BY 2",
+    columns: "SELECT name, type, \"notnull\" = 0 AND pk = 0 AS nullable, dflt_value AS \"default\" \
+        FROM pragma_table_xinfo(?2) WHERE ?1 = 'main'",
+    keys: "SELECT NULL AS name, 'primary key' AS type, '(' || group_concat(name, ', ') || ')' AS definition \
+        FROM (SELECT name FROM pragma_table_xinfo(?2) WHERE pk > 0 AND ?1 = 'main' ORDER BY pk) HAVING count(*) > 0 \
+        UNION ALL SELECT NULL, 'foreign key', '(' || group_concat(\"from\", ', ') || ') REFERENCES ' || \"table\" || ' (' || \
+        coalesce(group_concat(\"to\", ', '), '') || ')' FROM pragma_foreign_key_list(?2) WHERE ?1 = 'main' GROUP BY id",
+    indexes: "SELECT l.name, CASE l.\"unique\" WHEN 1 THEN 'UNIQUE ' ELSE '' END || '(' || (SELECT \
+        group_concat(coalesce(x.name, 'an expression'), ', ') FROM pragma_index_xinfo(l.name) AS x WHERE x.key = 1) || ')' AS definition \
+        FROM pragma_index_list(?2) AS l WHERE ?1 = 'main' ORDER BY 1",
+};
+
+impl Link {
+    fn statements(&self) -> &'static Statements {
+        match self.dialect {
+            Dialect::Postgres => &POSTGRES,
+            Dialect::Mysql => &MYSQL,
+            Dialect::Sqlite => &SQLITE,
+        }
+    }
+
+    /// The schema that is meant when the caller names none; for MySQL the connection's own database.
+    fn schema<'a>(&self, arguments: &'a Arguments) -> &'a str {
+        arguments.maybe_text("schema").unwrap_or(match self.dialect {
+            Dialect::Postgres => "public",
+            Dialect::Mysql => "",
+            Dialect::Sqlite => "main",
+        })
+    }
+}
+
+fn schema_argument() -> Value {
+    json!({
+        "type": "string", "maxLength": 64,
+        "description": "Default: public (PostgreSQL), the connection's database (MySQL), main (SQLite)"
+    })
+}
+
+pub(super) struct Tables(pub(super) Arc<Shared>);
+
+impl Tool for Tables {
+    fn card(&self) -> Card {
+        Card::new(
+            "database/tables",
+            "Tables of a database",
+            "Lists the tables and views of one schema that can be read. Begin here, then ask for the `schema` of a table.",
+        )
+        .input(json!({"connection": self.0.connection_schema(), "schema": schema_argument()}), &[])
+        .output(
+            json!({"tables": {"type": "array", "items": {"type": "object"}}, "count": {"type": "integer"}}),
+            &["tables", "count"],
+        )
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.patience())
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let link = self.0.link(&arguments)?;
+            let ask = self.0.own(link.statements().tables, vec![link.schema(&arguments).into()]);
+            let tables: Vec<Value> = link.run(&ask, Some(&Owner::of(&client))).await?.objects().collect();
+            Ok(json!({"count": tables.len(), "tables": tables}).into())
+        })
+    }
+}
+
+pub(super) struct Schema(pub(super) Arc<Shared>);
+
+impl Tool for Schema {
+    fn card(&self) -> Card {
+        Card::new(
+            "database/schema",
+            "Schema of a table",
+            "Describes one table or view: columns with type, nullability and default, its keys and its indexes.",
+        )
+        .input(
+            json!({
+                "table": {"type": "string", "minLength": 1, "maxLength": 128},
+                "connection": self.0.connection_schema(), "schema": schema_argument()
+            }),
+            &["table"],
+        )
+        .output(
+            json!({
+                "table": {"type": "string"}, "columns": {"type": "array", "items": {"type": "object"}},
+                "keys": {"type": "array", "items": {"type": "object"}}, "indexes": {"type": "array", "items": {"type": "object"}}
+            }),
+            &["table", "columns", "keys", "indexes"],
+        )
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.patience())
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let link = self.0.link(&arguments)?;
+            let (table, owner) = (arguments.text("table")?, Owner::of(&client));
+            let names = || vec![link.schema(&arguments).into(), table.into()];
+            let Statements { tables: _, columns, keys, indexes } = link.statements();
+            let ask = |sql| self.0.own(sql, names());
+            let mut columns: Vec<Value> = link.run(&ask(columns), Some(&owner)).await?.objects().collect();
+            if columns.is_empty() {
+                return Err(Mistake::new("there is no such table, or it may not be read: `tables` lists them"));
+            }
+            for column in &mut columns {
+                // MySQL and SQLite have no booleans of their own.
+                column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
+            }
+            let keys: Vec<Value> = link.run(&ask(keys), Some(&owner)).await?.objects().collect();
+            let indexes: Vec<Value> = link.run(&ask(indexes), Some(&owner)).await?.objects().collect();
+            Ok(json!({"table": table, "columns": columns, "keys": keys, "indexes": indexes}).into())
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! The embedded databases: one SQLite file for each organisation (or person without one), into which CSV is imported. A
+//! caller reaches the file of their own and no other; files are made by an import and written by imports alone.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::Value as Sql;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction};
+use serde_json::{Value, json};
+
+use super::csv::Sheet;
+use crate::tool::{Client, Mistake};
+
+/// Where imports are written down.
+const LEDGER: &str = "lockgate_imports";
+const PAGE: u32 = 4096;
+/// Imported tables of one database.
+const MAX_TABLES: usize = 500;
+
+/// Whose a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner(String);
+
+impl Owner {
+    pub(super) fn of(client: &Client<'_>) -> Self {
+        Self(match (client.organisation(), client.sight()) {
+            (Some(organisation), _) => format!("organisation\0{organisation}"),
+            (None, Some(sight)) => format!("person\0{}\0{}", sight.issuer(), sight.subject()),
+            (None, None) => "nobody".into(),
+        })
+    }
+}
+
+/// The folder of all files.
+#[derive(Clone, Debug)]
+pub(super) struct Embedded {
+    folder: PathBuf,
+    max_bytes: u64,
+    patience: Duration,
+}
+
+/// What an import does with a table that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Replace,
+    Append,
+}
+
+impl Embedded {
+    pub(super) fn new(folder: PathBuf, max_bytes: u64, patience: Duration) -> Self {
+        Self { folder, max_bytes, patience }
+    }
+
+    /// How long a statement waits for a lock.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The file of an owner, if something was imported into it.
+    pub(super) fn file(&self, owner: &Owner) -> Option<PathBuf> {
+        let path = self.path(owner);
+        path.is_file().then_some(path)
+    }
+
+    /// Names that cannot be guessed at or chosen: nothing of a caller's name is in a path.
+    fn path(&self, owner: &Owner) -> PathBuf {
+        self.folder.join(format!("{}.db", blake3::hash(owner.0.as_bytes()).to_hex()))
+    }
+
+    /// Makes a table of a sheet; rows that the table has now, and its columns. Blocks.
+    pub(super) fn import(&self, owner: &Owner, table: &str, uri: &str, sheet: &Sheet, mode: Mode) -> Result<Value, Mistake> {
+        self.make_folder()?;
+        let mut connection = self.open(&self.path(owner), true)?;
+        let transaction = connection.transaction().map_err(full)?;
+        transaction
+            .execute_batch(&format!(
+                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY, uri TEXT NOT NULL, rows INTEGER NOT NULL, \
+                 imported_at TEXT NOT NULL)"
+            ))
+            .map_err(full)?;
+        let there = registered(&transaction, table)?;
+        match mode {
+            Mode::Append if there => fits(&transaction, table, sheet)?,
+            _ => {
+                let count: i64 = transaction
+                    .query_row(&format!("SELECT count(*) FROM {LEDGER}"), [], |row| row.get(0))
+                    .map_err(full)?;
+                if !there && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
+                    return Err(Mistake::new(format!("there are {MAX_TABLES} imported tables: drop one first")));
+                }
+                transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
+                let columns: Vec<_> =
+                    sheet.columns().map(|(name, kind)| format!("{} {}", quoted(name), kind.word())).collect();
+                let made = format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "));
+                transaction.execute_batch(&made).map_err(full)?;
+            }
+        }
+        fill(&transaction, table, sheet)?;
+        let rows: i64 = transaction
+            .query_row(&format!("SELECT count(*) FROM {}", quoted(table)), [], |row| row.get(0))
+            .map_err(full)?;
+        transaction
+            .execute(
+                &format!("INSERT OR REPLACE INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))"),
+                (table, uri, rows),
+            )
+            .map_err(full)?;
+        transaction.commit().map_err(full)?;
+        let columns: Vec<Value> =
+            sheet.columns().map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()})).collect();
+        Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
+    }
+
+    /// What an owner has imported. Blocks.
+    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, Mistake> {
+        let Some(path) = self.file(owner) else { return Ok(Vec::new()) };
+        let connection = self.open(&path, false)?;
+        let sql = format!("SELECT name, uri, rows, imported_at FROM {LEDGER} ORDER BY name");
+        let mut statement = connection.prepare(&sql).map_err(full)?;
+        let rows = statement.query_map([], |row| {
+            let (table, uri): (String, String) = (row.get(0)?, row.get(1)?);
+            let (rows, at): (i64, String) = (row.get(2)?, row.get(3)?);
+            Ok(json!({"table": table, "uri": uri, "rows": rows, "imported_at": at}))
+        });
+        rows.and_then(Iterator::collect).map_err(full)
+    }
+
+    /// Forgets an imported table. Blocks.
+    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Mistake> {
+        let unknown = || Mistake::new(format!("there is no imported table {table}: `imports` lists them"));
+        let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?, false)?;
+        let transaction = connection.transaction().map_err(full)?;
+        if !registered(&transaction, table)? {
+            return Err(unknown());
+        }
+        transaction.execute_batch(&format!("DROP TABLE {}", quoted(table))).map_err(full)?;
+        transaction.execute(&format!("DELETE FROM {LEDGER} WHERE name = ?1"), [table]).map_err(full)?;
+        transaction.commit().map_err(full)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the folder of the embedded databases is the gateway's own")]
+    fn make_folder(&self) -> Result<(), Mistake> {
+        std::fs::create_dir_all(&self.folder).map_err(|error| {
+            tracing::error!(folder = %self.folder.display(), %error, "the folder of the embedded databases cannot be made");
+            Mistake::new("the embedded database cannot be written: its operator finds the reason in the log")
+        })
+    }
+
+    fn open(&self, path: &Path, create: bool) -> Result<Connection, Mistake> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+        let connection = Connection::open_with_flags(path, flags).map_err(full)?;
+        let ready = || -> rusqlite::Result<()> {
+            connection.busy_timeout(self.patience)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+            connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+            connection.pragma_update(None, "page_size", PAGE)?;
+            let pages = (self.max_bytes / u64::from(PAGE)).max(16);
+            connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+        };
+        ready().map_err(full)?;
+        Ok(connection)
+    }
+}
+
+fn registered(transaction: &Transaction<'_>, table: &str) -> Result<bool, Mistake> {
+    let sql = format!("SELECT 1 FROM {LEDGER} WHERE name = ?1");
+    transaction.query_row(&sql, [table], |_| Ok(())).optional().map(|found| found.is_some()).map_err(full)
+}
+
+/// Rows are appended to a table of the same columns only.
+fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {
+    let mut statement = transaction.prepare("SELECT name FROM pragma_table_info(?1)").map_err(full)?;
+    let names: Vec<String> =
+        statement.query_map([table], |row| row.get(0)).and_then(Iterator::collect).map_err(full)?;
+    if names.iter().map(String::as_str).eq(sheet.columns().map(|(name, _)| name)) {
+        return Ok(());
+    }
+    let expected = names.join(", ");
+    Err(Mistake::new(format!("the columns are not those of the table ({expected}): use mode `replace`, or another table")))
+}
+
+fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {
+    let marks = vec!["?"; sheet.columns().count()].join(", ");
+    let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
+    let mut statement = transaction.prepare(&insert).map_err(full)?;
+    let mut rows = sheet.rows();
+    while let Some(row) = rows.next_row()? {
+        let values = row.into_iter().map(|value| value.map_or(Sql::Null, |text| Sql::Text(text.to_owned())));
+        statement.execute(rusqlite::params_from_iter(values)).map_err(full)?;
+    }
+    Ok(())
+}
+
+/// A name in quotes, whatever is in it.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn full(error: rusqlite::Error) -> Mistake {
+    if let rusqlite::Error::SqliteFailure(failure, _) = &error
+        && failure.code == rusqlite::ErrorCode::DiskFull
+    {
+        return Mistake::new("the embedded database is full: drop imported tables first");
+    }
+    tracing::warn!(%error, "the embedded database failed");
+    Mistake::new("the embedded database failed: try again, or ask its operator to look at the log")
+}

@@ -1,0 +1,63 @@
+//! `database/explain`: how a database would run a SELECT. It never lets the database run it.
+
+use std::sync::Arc;
+
+use lockgate_policy::sql::Dialect;
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::embedded::Owner;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+pub(super) struct Explain(pub(super) Arc<Shared>);
+
+impl Tool for Explain {
+    fn card(&self) -> Card {
+        Card::new(
+            "database/explain",
+            "Explain a query",
+            "Tells how the database would run a SELECT (which indexes, in which order, how many rows it expects), without \
+             running it. Use it when `query` is slow or times out.",
+        )
+        .input(
+            json!({
+                "sql": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "One SELECT statement"},
+                "parameters": Shared::parameters_schema(),
+                "connection": self.0.connection_schema(),
+                "timeout_ms": self.0.timeout_schema()
+            }),
+            &["sql"],
+        )
+        .output(json!({"plan": {"description": "As the database gives it"}}), &["plan"])
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.patience())
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let link = self.0.link(&arguments)?;
+            let sql = arguments.text("sql")?;
+            link.check(sql)?;
+            let word = match link.dialect {
+                Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
+                Dialect::Mysql => "EXPLAIN FORMAT=JSON",
+                Dialect::Sqlite => "EXPLAIN QUERY PLAN",
+            };
+            let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;
+            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
+            let plan = match link.dialect {
+                Dialect::Sqlite => answer.objects().collect(),
+                Dialect::Postgres | Dialect::Mysql => {
+                    let plan = answer.rows.into_iter().next().and_then(|row| row.into_iter().next());
+                    match plan {
+                        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+                        other => other.unwrap_or_default(),
+                    }
+                }
+            };
+            Ok(json!({"plan": plan}).into())
+        })
+    }
+}

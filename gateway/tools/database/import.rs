@@ -1,0 +1,162 @@
+//! `database/import`, `imports`, `drop_import`: CSV resources of any server as tables of the caller's embedded database. A
+//! resource is read in the caller's name and by the caller's own way through policy, never around it.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+
+use super::csv::Sheet;
+use super::embedded::{Embedded, Mode, Owner};
+use super::{EMBEDDED, Shared};
+use crate::strict;
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+
+fn table_argument() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and _, beginning with a letter"})
+}
+
+fn table(arguments: &Arguments) -> Result<&str, Mistake> {
+    let name = arguments.text("table")?;
+    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let own = name.to_ascii_lowercase();
+    if !plain || !name.starts_with(|c: char| c.is_ascii_alphabetic()) || own.starts_with("sqlite_") || own.starts_with("lockgate_") {
+        return Err(Mistake::new("`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or lockgate_"));
+    }
+    Ok(name)
+}
+
+/// Work on files, away from the threads that serve.
+async fn blocking<T: Send + 'static>(
+    embedded: &Embedded,
+    work: impl FnOnce(&Embedded) -> Result<T, Mistake> + Send + 'static,
+) -> Result<T, Mistake> {
+    let embedded = embedded.clone();
+    let done = tokio::task::spawn_blocking(move || work(&embedded)).await;
+    done.unwrap_or_else(|_| Err(Mistake::new("the embedded database failed")))
+}
+
+pub(super) struct Import(pub(super) Arc<Shared>);
+
+impl Tool for Import {
+    fn card(&self) -> Card {
+        Card::new(
+            "database/import",
+            "Import CSV",
+            "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` then reads with connection \
+             `embedded`. The first line names the columns; types are found out. The table belongs to your organisation.",
+        )
+        .input(
+            json!({
+                "uri": {"type": "string", "minLength": 1, "maxLength": 4096},
+                "table": table_argument(),
+                "mode": {"type": "string", "enum": ["replace", "append"], "default": "replace"}
+            }),
+            &["uri", "table"],
+        )
+        .output(
+            json!({
+                "connection": {"type": "string"}, "table": {"type": "string"}, "imported": {"type": "integer"},
+                "rows": {"type": "integer"}, "columns": {"type": "array", "items": {"type": "object"}}
+            }),
+            &["connection", "table", "imported", "rows", "columns"],
+        )
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .tags(&["database"])
+        .permissions(&["database:import"])
+        .timeout(self.0.patience())
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let (embedded, name, uri) = (self.0.embedded()?, table(&arguments)?.to_owned(), arguments.text("uri")?.to_owned());
+            let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
+            let nobody = || Mistake::new("nobody in particular calls, so there is no resource to read");
+            let sight = client.sight().ok_or_else(nobody)?;
+            let text = csv_text(&sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
+            let owner = Owner::of(&client);
+            let mut made = blocking(embedded, move |embedded| {
+                embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
+            })
+            .await?;
+            made["connection"] = EMBEDDED.into();
+            Ok(made.into())
+        })
+    }
+}
+
+/// The one CSV text of a `resources/read` result.
+fn csv_text(result: &[u8], most: usize) -> Result<String, Mistake> {
+    let result = strict::read(result).map_err(|_| Mistake::new("the server's answer cannot be read"))?;
+    let contents = result.get("contents").and_then(Value::as_array).map(Vec::as_slice);
+    let Some([content]) = contents else {
+        return Err(Mistake::new("the resource must be one text; this one has several parts, or none"));
+    };
+    let kind = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
+    if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/csv") {
+        return Err(Mistake::new(format!("the resource is not text/csv but {}", kind.chars().take(60).collect::<String>().escape_default())));
+    }
+    let part = |name: &str| content.get(name).and_then(Value::as_str);
+    let text = match (part("text"), part("blob")) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(blob)) => {
+            let bytes = STANDARD.decode(blob).map_err(|_| Mistake::new("the resource is not base64"))?;
+            String::from_utf8(bytes).map_err(|_| Mistake::new("the CSV is not UTF-8"))?
+        }
+        (None, None) => return Err(Mistake::new("the resource is empty")),
+    };
+    if text.len() > most {
+        return Err(Mistake::new(format!("the CSV has {} bytes, more than {most}", text.len())));
+    }
+    Ok(text)
+}
+
+pub(super) struct Imports(pub(super) Arc<Shared>);
+
+impl Tool for Imports {
+    fn card(&self) -> Card {
+        Card::new(
+            "database/imports",
+            "Imported tables",
+            "Lists the tables that were imported for your organisation: name, URI they came from, rows and time.",
+        )
+        .output(json!({"imports": {"type": "array", "items": {"type": "object"}}}), &["imports"])
+        .tags(&["database"])
+        .permissions(&["database:read"])
+    }
+
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let owner = Owner::of(&client);
+            let imports = blocking(self.0.embedded()?, move |embedded| embedded.list(&owner)).await?;
+            Ok(json!({"imports": imports}).into())
+        })
+    }
+}
+
+pub(super) struct DropImport(pub(super) Arc<Shared>);
+
+impl Tool for DropImport {
+    fn card(&self) -> Card {
+        Card::new("database/drop_import", "Drop an imported table", "Deletes a table that `import` made, with its rows.")
+            .input(json!({"table": table_argument()}), &["table"])
+            .output(json!({"dropped": {"type": "string"}}), &["dropped"])
+            .effect(Effect::Writes { destructive: true, idempotent: false })
+            .tags(&["database"])
+            .permissions(&["database:import"])
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let (owner, name) = (Owner::of(&client), table(&arguments)?.to_owned());
+            let dropped = name.clone();
+            blocking(self.0.embedded()?, move |embedded| embedded.drop_table(&owner, &name)).await?;
+            Ok(json!({"dropped": dropped}).into())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

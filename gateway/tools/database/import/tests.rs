@@ -1,0 +1,131 @@
+//! Tests of `import`: what an organisation imports is its own.
+
+#![allow(clippy::disallowed_methods, reason = "tests look at files")]
+
+use std::path::Path;
+
+use bytes::Bytes;
+use lockgate_upstream::{ListKind, Seen, Sight, Upstream};
+
+use super::*;
+use crate::database::tests::{about, config};
+
+const CSV: &str = "id,name,price,code,when\n1,Ada,1.50,007,2024-01-01\n2,\"B, o\",20,12,\n";
+
+/// A caller, and what the resources say that it may read.
+struct Person {
+    organisation: Option<&'static str>,
+    subject: &'static str,
+    csv: &'static str,
+    kind: &'static str,
+}
+
+impl Sight for Person {
+    fn issuer(&self) -> &str {
+        "issuer"
+    }
+
+    fn subject(&self) -> &str {
+        self.subject
+    }
+
+    fn organisation(&self) -> Option<&str> {
+        self.organisation
+    }
+
+    fn servers(&self) -> Vec<Arc<dyn Upstream>> {
+        Vec::new()
+    }
+
+    fn items(&self, _: ListKind) -> Vec<Seen> {
+        Vec::new()
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
+        let result = json!({"contents": [{"uri": uri, "mimeType": self.kind, "text": self.csv}]});
+        Box::pin(async move {
+            if uri == "file+x:///sales.csv" { Ok(result.to_string().into()) } else { Err("resource not found".into()) }
+        })
+    }
+}
+
+fn acme() -> Person {
+    Person { organisation: Some("acme"), subject: "ada", csv: CSV, kind: "text/csv" }
+}
+
+async fn call(folder: &Path, person: &Person, tool: &str, arguments: Value) -> Result<Value, String> {
+    let mut made = crate::database::made(&config(Vec::new(), Some(folder)), &about()).unwrap();
+    let at = made.tools.iter().position(|made| made.card().name == tool).unwrap();
+    let Value::Object(arguments) = arguments else { panic!("no arguments") };
+    let client = Client { conversation: None, sight: Some(person) };
+    made.tools.remove(at).run(Arguments(arguments), client).await.map(|out| out.structured).map_err(|mistake| mistake.0)
+}
+
+fn wanted(table: &str, mode: &str) -> Value {
+    json!({"uri": "file+x:///sales.csv", "table": table, "mode": mode})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_becomes_a_table_of_its_organisation() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("new/data");
+    let made = call(folder, &acme(), "database/import", wanted("sales", "replace")).await.unwrap();
+    assert_eq!((&made["imported"], &made["rows"], &made["connection"]), (&json!(2), &json!(2), &json!("embedded")));
+    let types: Vec<_> = made["columns"].as_array().unwrap().iter().map(|c| c["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["integer", "text", "real", "text", "text"]);
+    let rows = json!({"sql": "SELECT id, name, price, code, \"when\" FROM sales ORDER BY id"});
+    let found = call(folder, &acme(), "database/query", rows.clone()).await.unwrap();
+    assert_eq!(found["rows"], json!([[1, "Ada", 1.5, "007", "2024-01-01"], [2, "B, o", 20.0, "12", null]]));
+
+    let more = call(folder, &acme(), "database/import", wanted("sales", "append")).await.unwrap();
+    assert_eq!((&more["imported"], &more["rows"]), (&json!(2), &json!(4)));
+    let other = Person { csv: "a,b\n1,2\n", ..acme() };
+    let words = call(folder, &other, "database/import", wanted("sales", "append")).await.unwrap_err();
+    assert!(words.contains("the columns are not those of the table (id, name, price, code, when)"), "{words}");
+    let listed = call(folder, &acme(), "database/imports", json!({})).await.unwrap();
+    assert_eq!((&listed["imports"][0]["table"], &listed["imports"][0]["rows"]), (&json!("sales"), &json!(4)));
+
+    for stranger in [
+        Person { organisation: Some("other"), ..acme() },
+        Person { organisation: None, ..acme() },
+        Person { organisation: None, subject: "acme", ..acme() },
+    ] {
+        assert!(call(folder, &stranger, "database/query", rows.clone()).await.is_err());
+        assert_eq!(call(folder, &stranger, "database/imports", json!({})).await.unwrap(), json!({"imports": []}));
+        assert!(call(folder, &stranger, "database/drop_import", json!({"table": "sales"})).await.is_err());
+    }
+    let colleague = Person { subject: "bo", ..acme() };
+    let dropped = call(folder, &colleague, "database/drop_import", json!({"table": "sales"})).await.unwrap();
+    assert_eq!(dropped, json!({"dropped": "sales"}));
+    assert!(call(folder, &acme(), "database/query", rows).await.is_err());
+    assert!(call(folder, &acme(), "database/drop_import", json!({"table": "sales"})).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_csv_or_no_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |person: Person, table: &'static str| {
+        let folder = folder.path().to_owned();
+        async move { call(&folder, &person, "database/import", wanted(table, "replace")).await.unwrap_err() }
+    };
+    let csv = |csv| Person { csv, ..acme() };
+    for (text, words) in [
+        ("", "the CSV must have 1 to 500 columns"),
+        ("a,a\n1,2\n", "two columns of the CSV are called a"),
+        ("a,\n1,2\n", "a column of the CSV needs a name"),
+        ("a,b\n1\n", "the CSV cannot be read at line 2: a row has 1 values, not 2"),
+    ] {
+        let said = refused(csv(text), "t").await;
+        assert!(said.contains(words), "{text:?}: {said}");
+    }
+    assert!(refused(Person { kind: "text/html", ..acme() }, "t").await.contains("is not text/csv but text/html"));
+    for table in ["a b", "1a", "sqlite_master", "lockgate_imports", "LOCKGATE_x", "a\"; DROP TABLE x"] {
+        assert!(refused(acme(), table).await.contains("`table` must be"), "{table}");
+    }
+    let gone = json!({"uri": "file+x:///none.csv", "table": "t", "mode": "replace"});
+    assert_eq!(call(folder.path(), &acme(), "database/import", gone).await.unwrap_err(), "resource not found");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was made");
+    let large = "x".repeat(2 << 20);
+    let person = Person { csv: Box::leak(format!("a\n{large}\n").into_boxed_str()), ..acme() };
+    assert!(refused(person, "t").await.contains("bytes, more than"));
+}

@@ -1,0 +1,271 @@
+//! MySQL and MariaDB. Each statement is prepared (which takes one statement alone), must give rows, and runs in a READ ONLY
+//! transaction that always ends in ROLLBACK, under timeouts; then the session is reset. A role that could do more than
+//! read tables is refused. The driver opens its own sockets, to the address that the operator configured.
+
+use std::time::Duration;
+
+use mysql_async::consts::{ColumnFlags, ColumnType};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Column as Field, Conn, Error, Opts, OptsBuilder, Params, SslOpts, Value as Sql};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
+use super::config::{Limits, Network};
+use crate::tool::Mistake;
+
+/// How long a caller waits for a place in the pool.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a cancelled statement gets to end.
+const GRACE: Duration = Duration::from_secs(2);
+/// What the role may be allowed on everything (`*.*`).
+const HARMLESS: [&str; 6] = ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
+/// The collation number of what is no text.
+const BINARY: u16 = 63;
+
+/// One database.
+pub(super) struct Mysql {
+    network: Network,
+    limits: Limits,
+    places: Semaphore,
+    idle: Mutex<Vec<Session>>,
+}
+
+struct Session {
+    conn: Conn,
+    mariadb: bool,
+}
+
+impl Mysql {
+    pub(super) fn new(network: Network, limits: Limits) -> Self {
+        let places = Semaphore::new(limits.pool);
+        Self { network, limits, places, idle: Mutex::default() }
+    }
+
+    /// Runs one statement.
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
+        let place = tokio::time::timeout(PATIENCE, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else {
+            return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
+        };
+        let whole = async {
+            let pooled = self.idle.lock().pop();
+            let mut session = match pooled {
+                // A pooled session may have died since.
+                Some(mut session) => match session.conn.ping().await {
+                    Ok(()) => session,
+                    Err(_) => self.open().await?,
+                },
+                None => self.open().await?,
+            };
+            let done = self.attempt(&mut session, ask).await;
+            if let Ok(true) = session.conn.reset().await {
+                self.idle.lock().push(session);
+            }
+            done.map_err(|error| self.words(&error))
+        };
+        let late = |_| Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()));
+        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(late)?
+    }
+
+    /// Connects and looks at the role.
+    async fn open(&self) -> Result<Session, Mistake> {
+        let Network { host, port, user, password, database, tls, privileged } = &self.network;
+        let options = OptsBuilder::default()
+            .ip_or_hostname(host.clone())
+            .tcp_port(*port)
+            .user(Some(user.clone()))
+            .pass(Some(password.clone()))
+            .db_name(Some(database.clone()))
+            .ssl_opts(tls.then(SslOpts::default))
+            .prefer_socket(false)
+            .stmt_cache_size(0)
+            .max_allowed_packet(Some(self.limits.max_bytes.saturating_add(1 << 16)));
+        let unreachable = |error: Error| {
+            tracing::warn!(%database, %host, %error, "no connection");
+            Mistake::new("the database cannot be reached, or refuses the gateway: its operator finds the reason in the log")
+        };
+        let connect = tokio::time::timeout(PATIENCE, Conn::new(Opts::from(options)));
+        let mut conn = connect.await.map_err(|_| Mistake::new("the database does not answer"))?.map_err(unreachable)?;
+        let version: Option<String> = conn.query_first("SELECT version()").await.map_err(unreachable)?;
+        let mariadb = version.is_some_and(|version| version.contains("MariaDB"));
+        if !privileged {
+            let grants: Vec<String> = conn.query("SHOW GRANTS").await.map_err(unreachable)?;
+            if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
+                tracing::error!(role = %user, %found, "the role may do more than read tables");
+                return Err(Mistake::new(
+                    "the gateway does not use this database, because its role may do more than read tables",
+                ));
+            }
+        }
+        Ok(Session { conn, mariadb })
+    }
+
+    async fn attempt(&self, session: &mut Session, ask: &Ask) -> Result<Answer, Error> {
+        let conn = &mut session.conn;
+        let (seconds, milliseconds) = (ask.timeout.as_secs_f64(), ask.timeout.as_millis());
+        let timeout = if session.mariadb {
+            format!("max_statement_time = {seconds}")
+        } else {
+            format!("max_execution_time = {milliseconds}")
+        };
+        let lock = self.limits.lock_timeout.as_secs().max(1);
+        let rows = ask.max_rows + 1;
+        conn.query_drop(format!(
+            "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, time_zone = '+00:00', \
+             sql_select_limit = {rows}, autocommit = 1"
+        ))
+        .await?;
+        conn.query_drop("START TRANSACTION READ ONLY").await?;
+        conn.query_drop("SELECT 1").await?;
+        let done = collect(conn, ask).await;
+        // Whatever happened, nothing stays; a reset follows.
+        match (done, conn.query_drop("ROLLBACK").await) {
+            (Ok(answer), Ok(())) => Ok(answer),
+            (Err(error), _) | (Ok(_), Err(error)) => Err(error),
+        }
+    }
+
+    fn words(&self, error: &Error) -> Mistake {
+        match error {
+            Error::Server(server) => {
+                let words: String = server.message.chars().take(500).collect();
+                Mistake::new(format!("the database refuses the statement: {words} [{}]", server.code))
+            }
+            Error::Other(other) => Mistake::new(other.to_string()),
+            other => {
+                tracing::warn!(database = %self.network.database, error = %other, "a connection was lost");
+                Mistake::new("the connection to the database was lost, or a value is larger than an answer may be")
+            }
+        }
+    }
+}
+
+async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
+    let other = |words: &'static str| Error::Other(words.into());
+    let statement = conn.prep(ask.sql.as_str()).await?;
+    if statement.num_columns() == 0 {
+        conn.close(statement).await?;
+        return Err(other("the statement gives no rows"));
+    }
+    if usize::from(statement.num_params()) != ask.parameters.len() {
+        let words = format!("the statement takes {} parameters, received {}", statement.num_params(), ask.parameters.len());
+        conn.close(statement).await?;
+        return Err(Error::Other(words.into()));
+    }
+    let values: Vec<Sql> = ask.parameters.iter().map(parameter).collect();
+    let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
+    let mut result = conn.exec_iter(&statement, values).await?;
+    let fields = result.columns().ok_or_else(|| other("the statement gives no rows"))?;
+    let column = |field: &Field| Column { name: field.name_str().into_owned(), kind: kind(field) };
+    let mut answer = Answer::new(fields.iter().map(column).collect());
+    while let Some(row) = result.next().await? {
+        let row = row.unwrap().into_iter().zip(fields.iter()).map(|(value, field)| json(value, field)).collect();
+        if !answer.push(row, ask) {
+            break;
+        }
+    }
+    result.drop_result().await?;
+    Ok(answer)
+}
+
+/// What a line of SHOW GRANTS allows on everything beyond reading.
+fn too_much(grant: &str) -> Option<String> {
+    let (allowed, place) = grant.strip_prefix("GRANT ")?.split_once(" ON ")?;
+    if !place.starts_with("*.*") {
+        return None;
+    }
+    let extra = allowed.split(',').map(str::trim).find(|privilege| !HARMLESS.contains(privilege));
+    extra.map(str::to_owned).or_else(|| place.contains("WITH GRANT OPTION").then(|| "GRANT OPTION".into()))
+}
+
+fn parameter(value: &Value) -> Sql {
+    match value {
+        Value::Null => Sql::NULL,
+        Value::Bool(flag) => Sql::Int(i64::from(*flag)),
+        Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(number), ..) => Sql::Int(number),
+            (_, Some(number), _) => Sql::UInt(number),
+            (.., Some(number)) => Sql::Double(number),
+            _ => Sql::Bytes(number.to_string().into_bytes()),
+        },
+        Value::String(text) => Sql::Bytes(text.clone().into_bytes()),
+        other => Sql::Bytes(other.to_string().into_bytes()),
+    }
+}
+
+fn json(value: Sql, field: &Field) -> Value {
+    use ColumnType as T;
+    match value {
+        Sql::NULL => Value::Null,
+        Sql::Int(number) => signed(number),
+        Sql::UInt(number) => unsigned(number),
+        // The shortest text that means the same 32 bits, as the server itself writes it.
+        Sql::Float(number) => float(number.to_string().parse().unwrap_or_else(|_| f64::from(number))),
+        Sql::Double(number) => float(number),
+        Sql::Date(year, month, day, hour, minute, second, micro) => {
+            let date = format!("{year:04}-{month:02}-{day:02}");
+            match field.column_type() {
+                T::MYSQL_TYPE_DATE => date.into(),
+                _ => format!("{date} {hour:02}:{minute:02}:{second:02}{}", fraction(micro)).into(),
+            }
+        }
+        Sql::Time(negative, days, hours, minutes, seconds, micro) => {
+            let (sign, hours) = (if negative { "-" } else { "" }, days * 24 + u32::from(hours));
+            format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micro)).into()
+        }
+        Sql::Bytes(bytes) => match field.column_type() {
+            T::MYSQL_TYPE_BIT if bytes.len() <= 8 => {
+                unsigned(bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)))
+            }
+            T::MYSQL_TYPE_JSON => std::str::from_utf8(&bytes).map_or_else(|_| binary(&bytes), document),
+            T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => String::from_utf8_lossy(&bytes).into(),
+            _ if field.character_set() == BINARY => binary(&bytes),
+            _ => String::from_utf8(bytes).map_or_else(|error| binary(error.as_bytes()), Value::String),
+        },
+    }
+}
+
+fn fraction(micro: u32) -> String {
+    if micro == 0 { String::new() } else { format!(".{micro:06}") }
+}
+
+fn kind(field: &Field) -> String {
+    use ColumnType as T;
+    let text = field.character_set() != BINARY;
+    let word = match field.column_type() {
+        T::MYSQL_TYPE_TINY => "tinyint",
+        T::MYSQL_TYPE_SHORT => "smallint",
+        T::MYSQL_TYPE_INT24 => "mediumint",
+        T::MYSQL_TYPE_LONG => "int",
+        T::MYSQL_TYPE_LONGLONG => "bigint",
+        T::MYSQL_TYPE_FLOAT => "float",
+        T::MYSQL_TYPE_DOUBLE => "double",
+        T::MYSQL_TYPE_DECIMAL | T::MYSQL_TYPE_NEWDECIMAL => "decimal",
+        T::MYSQL_TYPE_DATE | T::MYSQL_TYPE_NEWDATE => "date",
+        T::MYSQL_TYPE_TIME | T::MYSQL_TYPE_TIME2 => "time",
+        T::MYSQL_TYPE_DATETIME | T::MYSQL_TYPE_DATETIME2 => "datetime",
+        T::MYSQL_TYPE_TIMESTAMP | T::MYSQL_TYPE_TIMESTAMP2 => "timestamp",
+        T::MYSQL_TYPE_YEAR => "year",
+        T::MYSQL_TYPE_JSON => "json",
+        T::MYSQL_TYPE_BIT => "bit",
+        T::MYSQL_TYPE_NULL => "null",
+        T::MYSQL_TYPE_GEOMETRY => "geometry",
+        T::MYSQL_TYPE_STRING if text => "char",
+        T::MYSQL_TYPE_STRING => "binary",
+        T::MYSQL_TYPE_VARCHAR | T::MYSQL_TYPE_VAR_STRING if text => "varchar",
+        T::MYSQL_TYPE_VARCHAR | T::MYSQL_TYPE_VAR_STRING => "varbinary",
+        _ if text => "text",
+        _ => "blob",
+    };
+    let number = matches!(
+        field.column_type(),
+        T::MYSQL_TYPE_TINY | T::MYSQL_TYPE_SHORT | T::MYSQL_TYPE_INT24 | T::MYSQL_TYPE_LONG | T::MYSQL_TYPE_LONGLONG
+    );
+    let unsigned = number && field.flags().contains(ColumnFlags::UNSIGNED_FLAG);
+    if unsigned { format!("{word} unsigned") } else { word.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Tests of `mysql` against a real MariaDB. The role may do everything to the canary's database, so that only the layers
+//! protect it.
+
+#![allow(clippy::print_stderr, reason = "tests print what they measure")]
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+use crate::database::config::Place;
+use crate::database::tests::servers::{self, Server};
+use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, limits, lines, table, tools};
+
+const SETUP: [&str; 13] = [
+    "CREATE DATABASE test CHARACTER SET utf8mb4",
+    "USE test",
+    "CREATE TABLE canary (id int PRIMARY KEY, note text, FULLTEXT (note)) ENGINE=InnoDB",
+    "INSERT INTO canary VALUES (1, 'alive'), (2, 'well')",
+    "CREATE SEQUENCE canary_seq",
+    "SELECT nextval(canary_seq)",
+    "CREATE FUNCTION canary_writer() RETURNS int MODIFIES SQL DATA BEGIN DELETE FROM canary; RETURN 1; END",
+    "CREATE PROCEDURE planted() BEGIN COMMIT; START TRANSACTION READ WRITE; DELETE FROM canary; COMMIT; END",
+    "CREATE VIEW canary_view AS SELECT canary_writer() AS a",
+    "CREATE USER reader IDENTIFIED BY 'p@ss word'",
+    "CREATE USER other IDENTIFIED BY 'secret'",
+    "GRANT ALL ON test.* TO reader",
+    "GRANT FILE, SELECT ON *.* TO other",
+];
+
+const FINGERPRINT: &str = "SELECT md5(concat_ws(';', \
+    (SELECT group_concat(id, note ORDER BY id) FROM test.canary), \
+    (SELECT group_concat(table_schema, table_name, table_type ORDER BY 1) FROM information_schema.tables \
+     WHERE table_schema NOT IN ('information_schema', 'performance_schema')), \
+    (SELECT group_concat(routine_name ORDER BY 1) FROM information_schema.routines), \
+    (SELECT group_concat(user, host, authentication_string ORDER BY 1) FROM mysql.user), \
+    (SELECT group_concat(event_name) FROM information_schema.events), \
+    (SELECT group_concat(trigger_name) FROM information_schema.triggers WHERE trigger_schema = 'test'), \
+    (SELECT group_concat(schema_name ORDER BY 1) FROM information_schema.schemata), \
+    @@global.general_log, is_used_lock('a'), (SELECT next_not_cached_value FROM test.canary_seq)))";
+
+fn network(server: &Server, user: &str, password: &str, database: &str) -> Network {
+    Network {
+        host: "127.0.0.1".into(),
+        port: server.port,
+        user: user.into(),
+        password: password.into(),
+        database: database.into(),
+        tls: false,
+        privileged: false,
+    }
+}
+
+async fn superuser(server: &Server) -> Conn {
+    let options = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(server.port).user(Some("root")).prefer_socket(false);
+    let mut conn = Conn::new(Opts::from(options)).await.unwrap();
+    for sql in SETUP {
+        conn.query_drop(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    conn
+}
+
+async fn fingerprint(conn: &mut Conn) -> String {
+    conn.query_first(FINGERPRINT).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_attack_has_an_effect_with_the_parser_and_without() {
+    let Some(server) = servers::mariadb() else { return };
+    let mut root = superuser(&server).await;
+    let before = fingerprint(&mut root).await;
+    let reader = network(&server, "reader", "p@ss word", "test");
+    let rig = tools(config(vec![("main", Place::Mysql(reader.clone()))], None));
+    for attack in lines(ATTACKS, "mysql") {
+        let answer = rig.call("database/query", json!({"sql": attack})).await;
+        assert!(answer.is_err(), "{attack}: {answer:?}");
+        let explained = rig.call("database/explain", json!({"sql": attack})).await;
+        assert!(explained.is_err(), "EXPLAIN {attack}: {explained:?}");
+    }
+    assert_eq!(fingerprint(&mut root).await, before, "after the attacks");
+
+    let bare = Mysql::new(reader, limits());
+    let unseen = ["SELECT * FROM canary_view", "DELETE FROM canary RETURNING *", "EXPLAIN DELETE FROM canary"];
+    let attacks = lines(ATTACKS, "mysql").into_iter().chain(unseen.map(str::to_owned));
+    let (mut ran, mut count) = (0, 0);
+    for attack in attacks {
+        let done = bare.run(&ask(&attack)).await;
+        count += 1;
+        ran += usize::from(done.is_ok());
+        assert_eq!(fingerprint(&mut root).await, before, "after {attack}: {done:?}");
+    }
+    eprintln!("MariaDB without the parser: {count} attacks, {ran} ran and left nothing");
+    assert!(!Path::new("/tmp/planted").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn harmless_statements_run_and_values_come_back_as_they_are() {
+    let Some(server) = servers::mariadb() else { return };
+    let mut root = superuser(&server).await;
+    for sql in TABLES {
+        root.query_drop(table(sql, "JSON", "TIMESTAMP", "")).await.unwrap();
+    }
+    let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+    let mut failed = Vec::new();
+    for sql in lines(BENIGN, "mysql") {
+        let parameters = if sql.contains('?') { json!([1]) } else { json!([]) };
+        if let Err(words) = rig.call("database/query", json!({"sql": sql, "parameters": parameters})).await {
+            failed.push((sql, words));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+
+    let made = "CREATE TABLE all_kinds (a tinyint, b bigint unsigned, c decimal(20,4), d float, e double, f date, g datetime(3), \
+                h time, i year, j varbinary(10), k varchar(10), l bit(9), m enum('x', 'y'), n blob)";
+    root.query_drop(made).await.unwrap();
+    root.query_drop(
+        "INSERT INTO all_kinds VALUES (-1, 18446744073709551615, 1234567890.1000, 1.1, 2.5, '2024-02-29', \
+         '2024-02-29 12:00:00.250', '-25:00:01', 2024, x'00ff', 'ü', b'100000001', 'y', x'01'), \
+         (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    )
+    .await
+    .unwrap();
+    let answer = rig.call("database/query", json!({"sql": "SELECT * FROM all_kinds ORDER BY a DESC"})).await.unwrap();
+    assert_eq!(
+        answer["rows"][0],
+        json!([
+            -1, "18446744073709551615", "1234567890.1000", 1.1, 2.5, "2024-02-29", "2024-02-29 12:00:00.250000", "-25:00:01",
+            2024, {"base64": "AP8="}, "ü", 257, "y", {"base64": "AQ=="}
+        ])
+    );
+    assert!(answer["rows"][1].as_array().unwrap().iter().all(Value::is_null));
+    assert_eq!(answer["columns"][1], json!({"name": "b", "type": "bigint unsigned"}));
+
+    let rows = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT i FROM n";
+    let hundred = rig.call("database/query", json!({"sql": rows})).await.unwrap();
+    assert_eq!((&hundred["row_count"], &hundred["truncated"]), (&json!(100), &json!("max_rows")));
+    let names = rig.call("database/tables", json!({})).await.unwrap();
+    assert!(names["tables"].as_array().unwrap().iter().any(|t| t["name"] == "orders"), "{names}");
+    let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
+    assert_eq!((&schema["columns"][0]["nullable"], &schema["keys"][0]["type"]), (&json!(false), &json!("primary key")), "{schema}");
+    let plan = rig.call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]})).await.unwrap();
+    assert!(plan["plan"]["query_block"].is_object(), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_timeouts_and_lost_connections() {
+    let Some(server) = servers::mariadb() else { return };
+    let mut root = superuser(&server).await;
+    let rig = tools(config(vec![("main", Place::Mysql(network(&server, "other", "secret", "test")))], None));
+    let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
+    assert!(refused.contains("its role may do more than read"), "{refused}");
+    let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+    let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
+    let late = rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
+    assert!(late.contains("max_statement_time") || late.contains("longer than"), "{late}");
+    assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
+    let ids: Vec<u64> =
+        root.query("SELECT id FROM information_schema.processlist WHERE user = 'reader'").await.unwrap();
+    for id in ids {
+        root.query_drop(format!("KILL {id}")).await.unwrap();
+    }
+    assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(), "a pooled connection that died");
+}
+
+/// Prints p95 of `SELECT 1` through the tool and through the bare driver.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn p95_of_select_1() {
+    let server = servers::mariadb().unwrap();
+    let mut root = superuser(&server).await;
+    let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+    let (mut bare, mut tool) = (Vec::new(), Vec::new());
+    for _ in 0..2000 {
+        let began = std::time::Instant::now();
+        let _one: Vec<u64> = root.exec("SELECT 1", ()).await.unwrap();
+        bare.push(began.elapsed());
+        let began = std::time::Instant::now();
+        rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap();
+        tool.push(began.elapsed());
+    }
+    for (name, mut times) in [("bare", bare), ("tool", tool)] {
+        times.sort();
+        eprintln!("MariaDB {name}: p50 {:?}, p95 {:?}", times[1000], times[1900]);
+    }
+}

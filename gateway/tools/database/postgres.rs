@@ -1,0 +1,328 @@
+//! PostgreSQL. Each statement runs alone in a READ ONLY transaction that has already run a query and always ends in
+//! ROLLBACK, through the extended protocol, under timeouts; then the session forgets everything. A role that could do more
+//! than read tables is refused.
+
+mod value;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fallible_iterator::FallibleIterator;
+use lockgate_egress::Connector;
+use parking_lot::Mutex;
+use postgres_protocol::message::backend::{DataRowBody, Message, RowDescriptionBody};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, Ask, Column};
+use super::config::{Limits, Network};
+use crate::tool::Mistake;
+use wire::{Handle, Session, Trouble};
+
+/// How long a caller waits for a place in the pool.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a cancelled statement gets to end.
+const GRACE: Duration = Duration::from_secs(2);
+/// Names of the owner's own types that are remembered.
+const MAX_NAMES: usize = 1000;
+
+/// Both are a query, after which PostgreSQL does not let the transaction become one that writes.
+const SETTINGS: &str = "SELECT set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true), \
+    set_config('idle_in_transaction_session_timeout', $1, true), set_config('TimeZone', 'UTC', true), \
+    set_config('DateStyle', 'ISO, YMD', true), set_config('IntervalStyle', 'iso_8601', true), \
+    set_config('extra_float_digits', '1', true), set_config('bytea_output', 'hex', true), \
+    set_config('standard_conforming_strings', 'on', true)";
+
+/// What the role may do besides reading tables.
+const PRIVILEGES: &str = "SELECT concat_ws(', ', CASE WHEN r.rolsuper THEN 'superuser' END, \
+    CASE WHEN r.rolreplication THEN 'replication' END, CASE WHEN r.rolcreaterole THEN 'createrole' END, \
+    CASE WHEN r.rolbypassrls THEN 'bypassrls' END, (SELECT string_agg(p.rolname, ', ') FROM pg_catalog.pg_roles p \
+    WHERE p.rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program', \
+    'pg_signal_backend', 'pg_write_all_data') AND pg_catalog.pg_has_role(current_user, p.oid, 'MEMBER'))) \
+    FROM pg_catalog.pg_roles r WHERE r.rolname = current_user";
+
+const NAMES: &str = "SELECT o::text, pg_catalog.format_type(o, NULL) FROM unnest($1::oid[]) AS o";
+
+/// One database.
+pub(super) struct Postgres {
+    network: Network,
+    limits: Limits,
+    connector: Arc<Connector>,
+    places: Semaphore,
+    idle: Mutex<Vec<Session>>,
+    names: Mutex<HashMap<u32, String>>,
+}
+
+impl Postgres {
+    pub(super) fn new(network: Network, limits: Limits, connector: Arc<Connector>) -> Self {
+        let places = Semaphore::new(limits.pool);
+        Self { network, limits, connector, places, idle: Mutex::default(), names: Mutex::default() }
+    }
+
+    /// Runs one statement.
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
+        let place = tokio::time::timeout(PATIENCE, self.places.acquire()).await;
+        let Ok(Ok(_place)) = place else {
+            return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
+        };
+        let whole = async {
+            // A pooled session may have died since; nothing has run yet when that shows.
+            if let Some(session) = self.pooled()
+                && let Some(done) = self.attempt(session, ask, true).await
+            {
+                return done;
+            }
+            let session = self.open().await?;
+            let lost = || Mistake::new("the connection to the database was lost: try again");
+            self.attempt(session, ask, false).await.unwrap_or_else(|| Err(lost()))
+        };
+        let late = |_| Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()));
+        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(late)?
+    }
+
+    fn pooled(&self) -> Option<Session> {
+        self.idle.lock().pop()
+    }
+
+    /// Connects and looks at the role.
+    async fn open(&self) -> Result<Session, Mistake> {
+        let unreachable = |trouble: &Trouble| {
+            tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
+            Mistake::new("the database cannot be reached, or refuses the gateway: its operator finds the reason in the log")
+        };
+        let mut session = Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
+        if !self.network.privileged {
+            let rows = own(&mut session, PRIVILEGES, &[]).await.map_err(|e| unreachable(&e))?;
+            let found = rows.first().and_then(|row| row.first()).cloned().flatten();
+            if found.as_deref() != Some("") {
+                let found = found.unwrap_or_else(|| "unknown".into());
+                tracing::error!(role = %self.network.user, %found, "the role may do more than read tables");
+                return Err(Mistake::new(
+                    "the gateway does not use this database, because its role may do more than read tables",
+                ));
+            }
+        }
+        Ok(session)
+    }
+
+    /// Runs the statement in a session; `None` when the session turned out to be dead before anything ran.
+    async fn attempt(&self, mut session: Session, ask: &Ask, reused: bool) -> Option<Result<Answer, Mistake>> {
+        let mut guard = Guard { pool: self, handle: Some(session.handle.clone()) };
+        session.max_message = ask.max_bytes.saturating_add(1 << 16);
+        let columns = match self.begin(&mut session, ask).await {
+            Ok(columns) => Ok(columns),
+            Err(Trouble::Lost(_)) if reused => {
+                guard.handle = None;
+                return None;
+            }
+            Err(trouble) => Err(trouble),
+        };
+        let done = match columns {
+            Ok(columns) => self.finish(&mut session, ask, columns).await,
+            Err(Trouble::Lost(words)) => Err(Trouble::Lost(words)),
+            Err(refused) => clean(&mut session).await.and(Err(refused)),
+        };
+        match done {
+            Ok((answer, whole)) => {
+                // Rows that were not read are still under way: such a session is not used again.
+                if whole {
+                    guard.handle = None;
+                    self.idle.lock().push(session);
+                }
+                Some(Ok(answer))
+            }
+            Err(Trouble::Refused { code, words }) => {
+                guard.handle = None;
+                self.idle.lock().push(session);
+                Some(Err(Mistake::new(format!("PostgreSQL refuses the statement: {words} [{code}]"))))
+            }
+            Err(Trouble::Lost(words)) => {
+                tracing::warn!(database = %self.network.database, words, "a connection was lost");
+                Some(Err(Mistake::new("the connection to the database was lost, or a value is larger than an answer may be")))
+            }
+        }
+    }
+
+    /// Opens the transaction and prepares the statement in it, in one round trip.
+    async fn begin(&self, session: &mut Session, ask: &Ask) -> Result<Vec<(u32, Column)>, Trouble> {
+        session.add("BEGIN TRANSACTION READ ONLY")?;
+        session.prepare("", SETTINGS)?;
+        let milliseconds = |duration: Duration| Some(duration.as_millis().max(1).to_string());
+        session.bind("", &[milliseconds(ask.timeout), milliseconds(self.limits.lock_timeout)])?;
+        session.execute(0)?;
+        session.prepare("caller", &ask.sql)?;
+        session.sync();
+        let mut described = None;
+        let status = loop {
+            match session.next().await {
+                Ok(Message::RowDescription(body)) => described = Some(body),
+                Ok(Message::NoData) => described = None,
+                Ok(Message::ReadyForQuery(body)) => break body.status(),
+                Ok(_) => {}
+                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(refused) => {
+                    session.ready().await?;
+                    return Err(refused);
+                }
+            }
+        };
+        if status != b'T' {
+            return Err(Trouble::Lost("there is no transaction".into()));
+        }
+        let Some(described) = described else {
+            return Err(Trouble::Refused { code: "-".into(), words: "the statement gives no rows".into() });
+        };
+        self.columns(session, &described).await
+    }
+
+    async fn columns(&self, session: &mut Session, rows: &RowDescriptionBody) -> Result<Vec<(u32, Column)>, Trouble> {
+        let named = |field: postgres_protocol::message::backend::Field<'_>| Ok((field.type_oid(), field.name().to_owned()));
+        let fields: Vec<(u32, String)> =
+            rows.fields().map(named).collect().map_err(|e| Trouble::Lost(e.to_string()))?;
+        let unknown: Vec<u32> = {
+            let names = self.names.lock();
+            fields.iter().map(|(oid, _)| *oid).filter(|oid| value::known(*oid).is_none() && !names.contains_key(oid)).collect()
+        };
+        if !unknown.is_empty() {
+            let list: Vec<String> = unknown.iter().map(u32::to_string).collect();
+            let found = own(session, NAMES, &[Some(format!("{{{}}}", list.join(",")))]).await?;
+            let mut names = self.names.lock();
+            for row in found {
+                if let [Some(oid), Some(name)] = row.as_slice()
+                    && let Ok(oid) = oid.parse()
+                    && names.len() < MAX_NAMES
+                {
+                    names.insert(oid, name.clone());
+                }
+            }
+        }
+        let names = self.names.lock();
+        let kind = |oid: u32| value::known(oid).or_else(|| names.get(&oid).map(String::as_str)).unwrap_or("unknown").to_owned();
+        Ok(fields.into_iter().map(|(oid, name)| (oid, Column { name, kind: kind(oid) })).collect())
+    }
+
+    /// Runs the prepared statement, ends the transaction and makes the session forget, in one round trip.
+    async fn finish(
+        &self,
+        session: &mut Session,
+        ask: &Ask,
+        columns: Vec<(u32, Column)>,
+    ) -> Result<(Answer, bool), Trouble> {
+        let parameters: Vec<Option<String>> = ask.parameters.iter().map(parameter).collect();
+        session.bind("caller", &parameters)?;
+        session.execute(i32::try_from(ask.max_rows + 1).unwrap_or(i32::MAX))?;
+        session.sync();
+        forget(session)?;
+        let (oids, columns): (Vec<u32>, Vec<Column>) = columns.into_iter().unzip();
+        let mut answer = Answer::new(columns);
+        let mut refused = None;
+        loop {
+            match session.next().await {
+                Ok(Message::DataRow(body)) => {
+                    if answer.truncated.is_none() && !answer.push(row(&body, &oids)?, ask) && answer.truncated == Some("max_bytes") {
+                        return Ok((answer, false));
+                    }
+                }
+                Ok(Message::ReadyForQuery(_)) => break,
+                Ok(_) => {}
+                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(words) => refused = refused.or(Some(words)),
+            }
+        }
+        forgotten(session).await?;
+        refused.map_or(Ok((answer, true)), Err)
+    }
+}
+
+/// Ends the transaction without a trace, and all that outlives transactions: locks, prepared statements, settings.
+fn forget(session: &mut Session) -> Result<(), Trouble> {
+    session.add("ROLLBACK")?;
+    session.sync();
+    session.add("DISCARD ALL")?;
+    session.sync();
+    Ok(())
+}
+
+async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
+    let lost = |trouble| match trouble {
+        Trouble::Refused { words, .. } => Trouble::Lost(words),
+        lost @ Trouble::Lost(_) => lost,
+    };
+    session.ready().await.map_err(lost)?;
+    match session.ready().await.map_err(lost)? {
+        b'I' => Ok(()),
+        _ => Err(Trouble::Lost("the transaction did not end".into())),
+    }
+}
+
+async fn clean(session: &mut Session) -> Result<(), Trouble> {
+    forget(session)?;
+    forgotten(session).await
+}
+
+/// A fixed statement of ours.
+async fn own(session: &mut Session, sql: &str, values: &[Option<String>]) -> Result<Vec<Vec<Option<String>>>, Trouble> {
+    session.prepare("", sql)?;
+    session.bind("", values)?;
+    session.execute(0)?;
+    session.sync();
+    let mut rows = Vec::new();
+    loop {
+        let message = match session.next().await {
+            Err(refused @ Trouble::Refused { .. }) => return session.ready().await.and(Err(refused)),
+            other => other?,
+        };
+        match message {
+            Message::DataRow(body) => rows.push(texts(&body)?.into_iter().map(|t| t.map(str::to_owned)).collect()),
+            Message::ReadyForQuery(_) => return Ok(rows),
+            _ => {}
+        }
+    }
+}
+
+fn texts(body: &DataRowBody) -> Result<Vec<Option<&str>>, Trouble> {
+    let wrong = |_| Trouble::Lost("a row is damaged".into());
+    let text = |range: Option<std::ops::Range<usize>>| {
+        let bytes = range.map(|range| body.buffer().get(range).unwrap_or_default());
+        Ok(bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()))
+    };
+    body.ranges().map(text).collect().map_err(wrong)
+}
+
+fn row(body: &DataRowBody, oids: &[u32]) -> Result<Vec<Value>, Trouble> {
+    let texts = texts(body)?;
+    Ok(oids.iter().zip(texts).map(|(oid, text)| text.map_or(Value::Null, |text| value::json(*oid, text))).collect())
+}
+
+/// The text of a parameter; PostgreSQL reads it as the type that the statement wants.
+fn parameter(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Stops a statement at the server when its caller has gone.
+struct Guard<'a> {
+    pool: &'a Postgres,
+    handle: Option<Handle>,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (connector, network) = (Arc::clone(&self.pool.connector), self.pool.network.clone());
+            runtime.spawn(async move {
+                let _in_time = tokio::time::timeout(PATIENCE, handle.cancel(&connector, &network)).await;
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! PostgreSQL's protocol, version 3: one session, the extended protocol only, all values as text. It trusts no length and
+//! keeps no message that is larger than the caps.
+
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use lockgate_egress::{Connector, Policy, Stream, Target};
+use postgres_protocol::IsNull;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::{ErrorFields, Header, Message};
+use postgres_protocol::message::frontend;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::database::config::Network;
+
+/// Largest message besides rows.
+const MAX_MESSAGE: usize = 1 << 20;
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The session is lost or of no use.
+    Lost(String),
+    /// The server refused a statement.
+    Refused { code: String, words: String },
+}
+
+fn lost(error: impl std::fmt::Display) -> Trouble {
+    Trouble::Lost(error.to_string())
+}
+
+/// How to reach a server again, to ask it to stop a statement.
+#[derive(Clone, Debug)]
+pub(super) struct Handle {
+    process: i32,
+    secret: i32,
+}
+
+pub(super) struct Session {
+    stream: Stream,
+    input: BytesMut,
+    pub(super) output: BytesMut,
+    pub(super) handle: Handle,
+    /// Largest message that is taken.
+    pub(super) max_message: usize,
+}
+
+impl Session {
+    /// Connects and logs in.
+    pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, Trouble> {
+        let stream = dial(connector, network).await?;
+        let handle = Handle { process: 0, secret: 0 };
+        let (input, output) = (BytesMut::with_capacity(8192), BytesMut::with_capacity(1024));
+        let mut session = Self { stream, input, output, handle, max_message: MAX_MESSAGE };
+        let parameters = [
+            ("user", network.user.as_str()),
+            ("database", network.database.as_str()),
+            ("client_encoding", "UTF8"),
+            ("application_name", "lockgate"),
+        ];
+        frontend::startup_message(parameters, &mut session.output).map_err(lost)?;
+        session.log_in(network).await?;
+        loop {
+            match session.next().await? {
+                Message::BackendKeyData(key) => {
+                    session.handle = Handle { process: key.process_id(), secret: key.secret_key() };
+                }
+                Message::ParameterStatus(_) => {}
+                Message::ReadyForQuery(_) => return Ok(session),
+                _ => return Err(lost("an unexpected message at the start")),
+            }
+        }
+    }
+
+    async fn log_in(&mut self, network: &Network) -> Result<(), Trouble> {
+        let password = network.password.as_bytes();
+        let mut scram = None;
+        loop {
+            match self.next().await? {
+                Message::AuthenticationOk => return Ok(()),
+                Message::AuthenticationCleartextPassword if network.tls => {
+                    frontend::password_message(password, &mut self.output).map_err(lost)?;
+                }
+                Message::AuthenticationMd5Password(body) => {
+                    let hash = md5_hash(network.user.as_bytes(), password, body.salt());
+                    frontend::password_message(hash.as_bytes(), &mut self.output).map_err(lost)?;
+                }
+                Message::AuthenticationSasl(body) => {
+                    if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256)).map_err(lost)? {
+                        return Err(lost("the server offers no SCRAM-SHA-256"));
+                    }
+                    let state = ScramSha256::new(password, ChannelBinding::unsupported());
+                    frontend::sasl_initial_response(SCRAM_SHA_256, state.message(), &mut self.output).map_err(lost)?;
+                    scram = Some(state);
+                }
+                Message::AuthenticationSaslContinue(body) => {
+                    let state = scram.as_mut().ok_or_else(|| lost("SASL out of order"))?;
+                    state.update(body.data()).map_err(lost)?;
+                    frontend::sasl_response(state.message(), &mut self.output).map_err(lost)?;
+                }
+                Message::AuthenticationSaslFinal(body) => {
+                    scram.as_mut().ok_or_else(|| lost("SASL out of order"))?.finish(body.data()).map_err(lost)?;
+                }
+                _ => return Err(lost("the server asks for a way to log in that is not offered")),
+            }
+        }
+    }
+
+    /// Puts one statement without parameters and without rows into the output.
+    pub(super) fn add(&mut self, sql: &str) -> Result<(), Trouble> {
+        frontend::parse("", sql, [], &mut self.output).map_err(lost)?;
+        self.bind("", &[])?;
+        frontend::execute("", 0, &mut self.output).map_err(lost)
+    }
+
+    /// Prepares a statement and asks what it takes and gives.
+    pub(super) fn prepare(&mut self, name: &str, sql: &str) -> Result<(), Trouble> {
+        frontend::parse(name, sql, [], &mut self.output).map_err(lost)?;
+        frontend::describe(b'S', name, &mut self.output).map_err(lost)
+    }
+
+    /// Binds text to a prepared statement; all columns come back as text.
+    pub(super) fn bind(&mut self, statement: &str, values: &[Option<String>]) -> Result<(), Trouble> {
+        let write = |value: &Option<String>, buffer: &mut BytesMut| {
+            Ok(match value {
+                Some(text) => {
+                    buffer.extend_from_slice(text.as_bytes());
+                    IsNull::No
+                }
+                None => IsNull::Yes,
+            })
+        };
+        frontend::bind("", statement, [0], values, write, [0], &mut self.output)
+            .map_err(|_| lost("the parameters do not fit into a message"))
+    }
+
+    pub(super) fn execute(&mut self, max_rows: i32) -> Result<(), Trouble> {
+        frontend::execute("", max_rows, &mut self.output).map_err(lost)
+    }
+
+    pub(super) fn sync(&mut self) {
+        frontend::sync(&mut self.output);
+    }
+
+    /// Sends what is in the output and gives the next message that means something.
+    pub(super) async fn next(&mut self) -> Result<Message, Trouble> {
+        if !self.output.is_empty() {
+            self.stream.write_all(&self.output).await.map_err(lost)?;
+            self.stream.flush().await.map_err(lost)?;
+            self.output.clear();
+        }
+        loop {
+            if let Some(header) = Header::parse(&self.input).map_err(lost)? {
+                if usize::try_from(header.len()).map_or(true, |length| length > self.max_message) {
+                    return Err(lost("a message of the server is larger than the limit"));
+                }
+                match Message::parse(&mut self.input).map_err(lost)? {
+                    Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
+                    Some(Message::ErrorResponse(body)) => return Err(refused(body.fields())),
+                    Some(message) => return Ok(message),
+                    None => {}
+                }
+            }
+            if self.stream.read_buf(&mut self.input).await.map_err(lost)? == 0 {
+                return Err(lost("the server closed the connection"));
+            }
+        }
+    }
+
+    /// Reads on to the end of what was synced; gives the first refusal on the way.
+    pub(super) async fn ready(&mut self) -> Result<u8, Trouble> {
+        let mut first = None;
+        loop {
+            match self.next().await {
+                Ok(Message::ReadyForQuery(body)) => return first.map_or(Ok(body.status()), Err),
+                Ok(_) => {}
+                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(refused) => first = first.or(Some(refused)),
+            }
+        }
+    }
+}
+
+impl Handle {
+    /// Asks the server to stop what the session runs.
+    pub(super) async fn cancel(&self, connector: &Connector, network: &Network) {
+        let Ok(mut stream) = dial(connector, network).await else { return };
+        let mut buffer = BytesMut::new();
+        frontend::cancel_request(self.process, self.secret, &mut buffer);
+        // It answers by closing; when it does not get through, the statement's own timeout ends it.
+        if stream.write_all(&buffer).await.is_ok() && stream.flush().await.is_ok() {
+            let _closed = stream.read_u8().await;
+        }
+    }
+}
+
+async fn dial(connector: &Connector, network: &Network) -> Result<Stream, Trouble> {
+    let host = if network.host.contains(':') { format!("[{}]", network.host) } else { network.host.clone() };
+    let scheme = if network.tls { "https" } else { "http" };
+    let url = url::Url::parse(&format!("{scheme}://{host}:{}/", network.port)).map_err(lost)?;
+    let target = Target::new(&url).map_err(lost)?;
+    if !network.tls {
+        return connector.connect(&target, Policy::Operator).await.map_err(lost);
+    }
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    connector.connect_upgraded(&target, Policy::Operator, &request, b'S').await.map_err(lost)
+}
+
+fn refused(mut fields: ErrorFields<'_>) -> Trouble {
+    let (mut code, mut words, mut hint) = (String::new(), String::new(), String::new());
+    while let Ok(Some(field)) = fields.next() {
+        let text = || String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
+        match field.type_() {
+            b'C' => code = text(),
+            b'M' => words = text(),
+            b'H' => hint = text(),
+            _ => {}
+        }
+    }
+    if !hint.is_empty() {
+        words = format!("{words} ({hint})");
+    }
+    Trouble::Refused { code, words }
+}

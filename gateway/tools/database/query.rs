@@ -1,0 +1,73 @@
+//! `database/query`: one SELECT with bound parameters.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockgate_upstream::BoxFuture;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::embedded::Owner;
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+/// Rows when the caller does not say.
+const DEFAULT_ROWS: usize = 100;
+
+pub(super) struct Query(pub(super) Arc<Shared>);
+
+impl Tool for Query {
+    fn card(&self) -> Card {
+        let most = self.0.limits.max_rows;
+        Card::new(
+            "database/query",
+            "Query a database",
+            "Runs one SELECT, with `parameters` for its values, and gives `columns` (name, type), `rows` (a list of values \
+             each, in the order of the columns) and `row_count`. Nothing can be changed. `truncated` says that there are \
+             more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. Decimals, dates and whole numbers \
+             beyond 2^53 come as strings, bytes as {\"base64\": …}.",
+        )
+        .input(
+            json!({
+                "sql": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "One SELECT statement"},
+                "parameters": Shared::parameters_schema(),
+                "connection": self.0.connection_schema(),
+                "limit": {"type": "integer", "minimum": 1, "maximum": most, "default": DEFAULT_ROWS.min(most), "description": "Most rows"},
+                "timeout_ms": self.0.timeout_schema()
+            }),
+            &["sql"],
+        )
+        .output(
+            json!({
+                "columns": {"type": "array", "items": {"type": "object"}},
+                "rows": {"type": "array", "items": {"type": "array"}},
+                "row_count": {"type": "integer"},
+                "truncated": {"type": ["string", "null"], "description": "Why rows are missing: max_rows or max_bytes"},
+                "duration_ms": {"type": "number"}
+            }),
+            &["columns", "rows", "row_count", "truncated", "duration_ms"],
+        )
+        .tags(&["database"])
+        .permissions(&["database:read"])
+        .timeout(self.0.patience())
+        .cap(self.0.limits.max_bytes.saturating_mul(6))
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move {
+            let link = self.0.link(&arguments)?;
+            let sql = arguments.text("sql")?;
+            link.check(sql)?;
+            let (ask, began) = (self.0.ask(sql.to_owned(), &arguments)?, Instant::now());
+            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
+            let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
+            let columns = answer.columns_json();
+            let count = answer.rows.len();
+            let rows: Vec<Value> = answer.rows.into_iter().map(Value::from).collect();
+            Ok(json!({
+                "columns": columns, "rows": rows, "row_count": count, "truncated": answer.truncated,
+                "duration_ms": duration
+            })
+            .into())
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! SQLite. Each statement gets a fresh read-only connection on which nothing is possible but reading: one statement, an
+//! authorizer that denies by default, limits, no attached files, no extensions, a deadline.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lockgate_policy::sql::Sql;
+use rusqlite::config::DbConfig;
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::{Value as Owned, ValueRef};
+use rusqlite::{Batch, Connection, OpenFlags, Statement};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, Ask, Column, binary, float, signed};
+use crate::tool::Mistake;
+
+/// Steps of SQLite's machine between two looks at the clock.
+const STEPS: i32 = 1000;
+/// Pragmas that our own statements read the schema with.
+const SCHEMA: [&str; 5] = ["table_list", "table_xinfo", "foreign_key_list", "index_list", "index_xinfo"];
+/// Longest statement in bytes, ours included.
+const SQL_BYTES: i32 = 70_000;
+
+/// One file, or what there is of one.
+pub(super) struct Sqlite {
+    /// Without one the database is empty.
+    pub(super) path: Option<PathBuf>,
+    pub(super) rule: Arc<Sql>,
+    /// How long a statement waits for a lock.
+    pub(super) patience: Duration,
+    pub(super) places: Arc<Semaphore>,
+}
+
+impl Sqlite {
+    /// Runs one statement on a thread of its own.
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
+        let busy = || Mistake::new("too many statements run on this database: try again in a moment");
+        let place = tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
+        let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
+        let gone = Gone(Arc::new(AtomicBool::new(false)));
+        let (path, rule, patience) = (self.path.clone(), Arc::clone(&self.rule), self.patience);
+        let (ask, flag) = (ask.clone(), Arc::clone(&gone.0));
+        let done = tokio::task::spawn_blocking(move || {
+            let done = blocking(path.as_deref(), rule, patience, &ask, flag);
+            drop(place);
+            done
+        });
+        done.await.unwrap_or_else(|_| Err(Mistake::new("the statement could not be run")))
+    }
+}
+
+/// Tells the thread that nobody waits any more.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn blocking(
+    path: Option<&Path>,
+    rule: Arc<Sql>,
+    patience: Duration,
+    ask: &Ask,
+    gone: Arc<AtomicBool>,
+) -> Result<Answer, Mistake> {
+    let wrong = |error: rusqlite::Error| match error {
+        rusqlite::Error::SqliteFailure(code, _) if code.code == rusqlite::ErrorCode::OperationInterrupted => {
+            Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()))
+        }
+        error => Mistake::new(format!("SQLite refuses the statement: {}", error.to_string().chars().take(500).collect::<String>())),
+    };
+    let connection = open(path).map_err(|error| {
+        tracing::warn!(?path, %error, "no database");
+        Mistake::new("the database file cannot be opened: its operator finds the reason in the log")
+    })?;
+    confine(&connection, rule, patience, ask, gone).map_err(wrong)?;
+    let mut batch = Batch::new(&connection, &ask.sql);
+    let mut statement = batch.next().map_err(wrong)?.ok_or_else(|| Mistake::new("the statement is empty"))?;
+    if !matches!(batch.next(), Ok(None)) {
+        return Err(Mistake::new("only one SQL statement is allowed"));
+    }
+    if !statement.readonly() || statement.column_count() == 0 {
+        return Err(Mistake::new("the statement gives no rows, or is not one that only reads"));
+    }
+    if statement.parameter_count() != ask.parameters.len() {
+        let (takes, received) = (statement.parameter_count(), ask.parameters.len());
+        return Err(Mistake::new(format!("the statement takes {takes} parameters, received {received}")));
+    }
+    collect(&mut statement, ask).map_err(wrong)
+}
+
+fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
+    let only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    match path {
+        Some(path) => Connection::open_with_flags(path, only),
+        None => Connection::open_in_memory_with_flags(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX),
+    }
+}
+
+fn confine(
+    connection: &Connection,
+    rule: Arc<Sql>,
+    patience: Duration,
+    ask: &Ask,
+    gone: Arc<AtomicBool>,
+) -> rusqlite::Result<()> {
+    connection.busy_timeout(patience)?;
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, false),
+        (DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true),
+    ] {
+        connection.set_db_config(setting, on)?;
+    }
+    let bytes = i32::try_from(ask.max_bytes).unwrap_or(i32::MAX);
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, bytes.max(SQL_BYTES)),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 1000),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
+    ] {
+        connection.set_limit(limit, most)?;
+    }
+    let deadline = Instant::now() + ask.timeout;
+    connection.progress_handler(STEPS, Some(move || gone.load(Ordering::Relaxed) || Instant::now() > deadline))?;
+    let own = ask.own;
+    connection.authorizer(Some(move |context: AuthContext<'_>| {
+        if permitted(&rule, own, &context.action) { Authorization::Allow } else { Authorization::Deny }
+    }))
+}
+
+/// Reading, calling what only computes, and what virtual tables do to describe themselves; nothing else.
+fn permitted(rule: &Sql, own: bool, action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
+        // Operators on JSON.
+        AuthAction::Function { function_name: "->" | "->>" } => true,
+        AuthAction::Function { function_name } => rule.allows_function(&function_name.to_ascii_lowercase()),
+        // SQLite asks for this when a virtual table declares its columns; the file is opened read-only and defended.
+        AuthAction::Update { table_name: "sqlite_master", .. } => true,
+        AuthAction::Pragma { pragma_name: "data_version", pragma_value: None } => true,
+        AuthAction::Pragma { pragma_name, .. } => own && SCHEMA.contains(pragma_name),
+        _ => false,
+    }
+}
+
+fn collect(statement: &mut Statement<'_>, ask: &Ask) -> rusqlite::Result<Answer> {
+    let declared = |column: &rusqlite::Column<'_>| Column {
+        name: column.name().to_owned(),
+        kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
+    };
+    let columns: Vec<Column> = statement.columns().iter().map(declared).collect();
+    let count = columns.len();
+    let mut answer = Answer::new(columns);
+    let values: Vec<Owned> = ask.parameters.iter().map(parameter).collect();
+    let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        let mut values = Vec::with_capacity(count);
+        for at in 0..count {
+            let value = row.get_ref(at)?;
+            if answer.columns[at].kind.is_empty() {
+                // An expression has no declared type: what its first value is.
+                answer.columns[at].kind = stored(&value).to_owned();
+            }
+            values.push(json(value));
+        }
+        if !answer.push(values, ask) {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+fn stored(value: &ValueRef<'_>) -> &'static str {
+    match value {
+        ValueRef::Null => "",
+        ValueRef::Integer(_) => "integer",
+        ValueRef::Real(_) => "real",
+        ValueRef::Text(_) => "text",
+        ValueRef::Blob(_) => "blob",
+    }
+}
+
+fn json(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => signed(number),
+        ValueRef::Real(number) => float(number),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).map_or_else(|_| binary(bytes), Value::from),
+        ValueRef::Blob(bytes) => binary(bytes),
+    }
+}
+
+pub(super) fn parameter(value: &Value) -> Owned {
+    match value {
+        Value::Null => Owned::Null,
+        Value::Bool(flag) => Owned::Integer(i64::from(*flag)),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(number), _) => Owned::Integer(number),
+            (_, Some(number)) => Owned::Real(number),
+            _ => Owned::Text(number.to_string()),
+        },
+        Value::String(text) => Owned::Text(text.clone()),
+        other => Owned::Text(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Tests of `database`: real PostgreSQL, MariaDB and SQLite, each with a canary that no statement may touch.
+
+#![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests start servers of their own")]
+
+pub(super) mod servers;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::*;
+use crate::Config as All;
+use crate::tests::{Rig, rig};
+
+pub(super) const ATTACKS: [(&str, &str); 3] = [
+    ("postgres", include_str!("../../../tests/corpora/sql/attack-postgres.sql")),
+    ("mysql", include_str!("../../../tests/corpora/sql/attack-mysql.sql")),
+    ("sqlite", include_str!("../../../tests/corpora/sql/attack-sqlite.sql")),
+];
+pub(super) const BENIGN: [(&str, &str); 3] = [
+    ("postgres", include_str!("../../../tests/corpora/sql/benign-postgres.sql")),
+    ("mysql", include_str!("../../../tests/corpora/sql/benign-mysql.sql")),
+    ("sqlite", include_str!("../../../tests/corpora/sql/benign-sqlite.sql")),
+];
+
+pub(super) fn lines(corpora: [(&str, &'static str); 3], name: &str) -> Vec<String> {
+    let (_, corpus) = corpora.into_iter().find(|(found, _)| *found == name).unwrap();
+    corpus.lines().map(|line| line.replace("${CR}", "\r")).collect()
+}
+
+pub(super) fn limits() -> Limits {
+    Limits {
+        timeout: Duration::from_secs(20),
+        max_timeout: Duration::from_secs(60),
+        lock_timeout: Duration::from_secs(1),
+        max_rows: 1000,
+        max_bytes: 1 << 20,
+        pool: 2,
+        import_bytes: 1 << 20,
+        embedded_bytes: 8 << 20,
+    }
+}
+
+pub(super) fn ask(sql: &str) -> Ask {
+    Ask {
+        sql: sql.to_owned(),
+        parameters: Vec::new(),
+        max_rows: 100,
+        max_bytes: 1 << 20,
+        timeout: Duration::from_millis(300),
+        own: false,
+    }
+}
+
+pub(super) fn config(places: Vec<(&str, Place)>, embedded: Option<&Path>) -> Config {
+    let connection = |place| Connection { place, functions: Vec::new() };
+    let connections: BTreeMap<_, _> =
+        places.into_iter().map(|(name, place)| (name.to_owned(), connection(place))).collect();
+    let default = connections.keys().next().cloned().unwrap_or_else(|| EMBEDDED.to_owned());
+    Config { connections, default, embedded: embedded.map(Path::to_owned), limits: limits() }
+}
+
+pub(super) fn connector() -> Arc<lockgate_egress::Connector> {
+    let egress = lockgate_egress::Config {
+        ca_file: None,
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 4,
+        idle_timeout: Duration::from_secs(5),
+    };
+    Arc::new(lockgate_egress::Connector::new(&egress).unwrap())
+}
+
+pub(super) fn about() -> About {
+    let (events, _) = tokio::sync::broadcast::channel(8);
+    let (name, version) = ("gate".into(), "1.2.3".into());
+    About { name, version, started: std::time::Instant::now(), events, connector: connector() }
+}
+
+pub(super) fn tools(config: Config) -> Rig {
+    rig(&All { database: Some(config), ..All::default() })
+}
+
+/// What every dialect has in common for the benign statements.
+pub(super) const TABLES: [&str; 7] = [
+    "CREATE TABLE customers (id INTEGER PRIMARY KEY, name VARCHAR(50) NOT NULL, email VARCHAR(80), city VARCHAR(40) DEFAULT 'x', \
+     meta JSON_TYPE TAGS)",
+    "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER NOT NULL, total DECIMAL(10,2) NOT NULL, status \
+     VARCHAR(10), placed_at TIMESTAMP_TYPE, note VARCHAR(80))",
+    "CREATE TABLE items (id INTEGER PRIMARY KEY, order_id INTEGER REFERENCES orders (id), sku VARCHAR(10), quantity INTEGER, \
+     price DECIMAL(10,2))",
+    "INSERT INTO customers (id, name, email, city, meta) VALUES (1, 'Ada', 'ada@example.com', 'London', '{\"plan\":\"free\"}')",
+    "INSERT INTO customers (id, name, email, city, meta) VALUES (2, 'Bo', 'bo@example.com', 'Paris', '{\"plan\":\"paid\"}')",
+    "INSERT INTO orders VALUES (1, 1, 12.50, 'paid', '2024-05-01 10:00:00', 'quick'), (2, 2, 120.00, 'open', '2024-06-01 \
+     11:00:00', NULL)",
+    "CREATE INDEX orders_customer ON orders (customer_id)",
+];
+
+pub(super) fn table(sql: &str, json: &str, time: &str, tags: &str) -> String {
+    sql.replace("JSON_TYPE", json).replace("TIMESTAMP_TYPE", time).replace("TAGS", tags)
+}
+
+#[test]
+fn json_is_a_value_only_where_nothing_is_lost() {
+    use super::answer::document;
+    assert_eq!(document("{\"a\": [1, 2.5, \"x y\", null]}"), json!({"a": [1, 2.5, "x y", null]}));
+    for text in ["{\"a\": 1.10}", "12345678901234567890123", "{\"a\":1,\"a\":2}", "\"\\u0041\"", "{"] {
+        assert_eq!(document(text), json!(text), "{text}");
+    }
+}

@@ -1,0 +1,126 @@
+//! Database servers of a test's own: in a temporary folder, on a free port, as an unprivileged user, ended with the test.
+//! Where the programs are missing, a test says so and passes, except in CI, where it fails.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ends the server when its standard input ends, which it does with the test, however that goes.
+const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    pub(crate) folder: tempfile::TempDir,
+    watch: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.watch.stdin.take());
+        let _ended = self.watch.wait();
+    }
+}
+
+/// A program of a Debian package, or of the path.
+fn program(name: &str) -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let fixed = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    folders.chain(fixed).chain(std::env::split_paths(&path)).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn missing<T>(what: &str) -> Option<T> {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "please install {what}: the tests need it in CI");
+    eprintln!("ignored: {what} is not installed");
+    None
+}
+
+/// Run as somebody without rights, since database servers refuse to be root.
+fn command(user: &str, program: &Path) -> Command {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout == b"0\n");
+    if !root {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", user, "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn folder(user: &str) -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("lockgate-db").tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    if let Ok(out) = Command::new("id").args(["-u", user]).output()
+        && let Ok(id) = String::from_utf8_lossy(&out.stdout).trim().parse::<u32>()
+    {
+        // Fails where the test is not root, and then is not needed.
+        let _owned = std::os::unix::fs::chown(folder.path(), Some(id), None);
+    }
+    folder
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn done(mut command: Command) {
+    let out = command.stdin(Stdio::null()).output().unwrap();
+    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
+    let log = std::fs::File::create(folder.path().join("log")).unwrap();
+    let mut watch = Command::new("sh");
+    watch.args(["-c", WATCH, "sh"]).arg(command.get_program()).args(command.get_args());
+    let watch = watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+    let server = Server { port, folder, watch };
+    let began = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let log = || std::fs::read_to_string(server.folder.path().join("log")).unwrap_or_default();
+        assert!(began.elapsed() < PATIENCE, "the server did not start: {}", log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server
+}
+
+/// PostgreSQL with the superuser `postgres`, whose password is `secret`.
+pub(crate) fn postgres() -> Option<Server> {
+    let (Some(initdb), Some(postgres)) = (program("initdb"), program("postgres")) else {
+        return missing("postgresql");
+    };
+    let (folder, port) = (folder("postgres"), free_port());
+    let data = folder.path().join("data");
+    let mut password = tempfile::NamedTempFile::new().unwrap();
+    password.write_all(b"secret\n").unwrap();
+    std::fs::set_permissions(password.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut make = command("postgres", &initdb);
+    make.arg("-D").arg(&data).args(["-U", "postgres", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "-N"]);
+    make.arg(format!("--pwfile={}", password.path().display()));
+    done(make);
+    let mut run = command("postgres", &postgres);
+    run.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-p", &port.to_string(), "-h", "127.0.0.1", "-F"]);
+    run.args(["-c", "wal_level=logical", "-c", "shared_buffers=16MB"]);
+    Some(start(&run, folder, port))
+}
+
+/// MariaDB with the superuser `root`, who has no password.
+pub(crate) fn mariadb() -> Option<Server> {
+    let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd")) else {
+        return missing("mariadb-server");
+    };
+    let (folder, port) = (folder("mysql"), free_port());
+    let data = format!("--datadir={}", folder.path().join("data").display());
+    let mut make = command("mysql", &install);
+    make.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    done(make);
+    let mut run = command("mysql", &mariadbd);
+    // Servers on one machine clear each other's temporary tables away in a folder that they share.
+    let temporary = format!("--tmpdir={}", folder.path().display());
+    run.args(["--no-defaults", &data, &temporary, "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M", "--skip-log-bin"]);
+    run.args([format!("--port={port}"), format!("--socket={}", folder.path().join("socket").display())]);
+    Some(start(&run, folder, port))
+}
