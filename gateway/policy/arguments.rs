@@ -203,6 +203,3 @@ impl Rule {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

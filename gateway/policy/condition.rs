@@ -151,6 +151,3 @@ fn plain(errors: &cel::ParseErrors) -> String {
     let line = words.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.trim().trim_start_matches("ERROR: <input>:").to_owned()
 }
-
-#[cfg(test)]
-mod tests;

@@ -62,6 +62,8 @@ impl Policy {
         let Outcome { decision, rule, words, forwards } = self.answer(question, text);
         let read = arguments::read(text);
         let (mut policies, mut changes) = (Vec::new(), Vec::new());
+        // Another policy that allows it would change nothing while one denies it.
+        let mut denied = false;
         for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
             let says = match &read {
                 Ok(arguments) => says(rule, question, Some(arguments)),
@@ -70,9 +72,14 @@ impl Policy {
                     other => other,
                 },
             };
-            changes.extend(change(rule, &says, decision).filter(|_| !rule.dry_run));
+            let denies = rule.effect == Effect::Deny && matches!(says, Says::Holds | Says::Refuses(_));
+            denied |= !rule.dry_run && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
+            let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
+            changes.extend(change(rule, &says, decision).filter(|_| !rule.dry_run).map(|line| (more, line)));
             policies.extend(step(rule, &says));
         }
+        let mut changes: Vec<String> =
+            changes.into_iter().filter(|(more, _)| !(*more && denied)).map(|(_, line)| line).collect();
         if decision == Expect::Hidden && rule == DEFAULT && changes.is_empty() {
             changes.push("a policy that allows it".into());
         }

@@ -1,1 +1,347 @@
-//! Tests of `policy`.
+//! Tests of `policy`: lists, deny overrides, conditions, arguments, rates, and that the index decides as each policy
+//! by itself would.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::cases::Expect;
+use super::*;
+
+fn config(policies: Value) -> Config {
+    let file: file::File = serde_json::from_value(json!({ "policies": policies })).unwrap();
+    let entries = file.policies.into_iter().map(|policy| Entry { policy, line: 1, source: Value::Null });
+    let document = Document { name: "test.yaml".into(), policies: entries.collect() };
+    Config { documents: vec![document], ..Config::default() }
+}
+
+fn policy(policies: Value) -> Policy {
+    Policy::compile(&config(policies)).unwrap()
+}
+
+fn mistakes(policies: Value) -> Vec<(String, String)> {
+    let found = Policy::compile(&config(policies)).unwrap_err();
+    found.into_iter().map(|mistake| (mistake.path.join("."), mistake.what)).collect()
+}
+
+fn tool(name: &str) -> Target<'_> {
+    let (server, own) = name.split_once("__").unwrap();
+    Target { kind: Kind::Tool, server, exposed: name, own, category: None, annotations: Annotations::default() }
+}
+
+fn ask(policy: &Policy, subject: &Subject<'_>, name: &str, arguments: Value) -> cases::Outcome {
+    let target = tool(name);
+    let question = Question { subject, endpoint: "/mcp", target: &target };
+    policy.answer(&question, Some(arguments.to_string().as_bytes()))
+}
+
+const SOMEBODY: Subject<'static> = Subject {
+    key: 1,
+    issuer: "key",
+    subject: "ci",
+    organisation: Some("acme"),
+    roles: &[],
+    scopes: &[],
+    agent: None,
+    certificate: None,
+};
+
+#[test]
+fn lists_allow_and_deny_as_before() {
+    let list = |allow: &[&str], deny: &[&str]| Allow {
+        allow: Some(allow.iter().map(|&g| g.to_owned()).collect()),
+        deny: deny.iter().map(|&g| g.to_owned()).collect(),
+    };
+    let lists = Lists { servers: list(&["*"], &["secret"]), tools: list(&["git__*", "time/now"], &["git__push*"]), ..Lists::default() };
+    let policy = Policy::compile(&Config { lists, documents: vec![] }).unwrap();
+    let rule = |name: &str| ask(&policy, &SOMEBODY, name, json!({})).rule;
+    let decided = [
+        ("git__log", "policy.tools.allow"),
+        ("git__push_force", "policy.tools.deny"),
+        ("time__now", "policy.tools.allow"),
+        ("time__zones", DEFAULT),
+        ("secret__now", "policy.servers.deny"),
+    ];
+    for (name, wanted) in decided {
+        assert_eq!(rule(name), wanted, "{name}");
+    }
+    assert!(policy.everybody().is_some());
+    let class = policy.class(&SOMEBODY, "/mcp");
+    assert!(policy.reaches(&class, "git") && !policy.reaches(&class, "secret"));
+}
+
+#[test]
+fn without_files_silence_allows_and_with_them_it_denies() {
+    let none = Policy::compile(&Config::default()).unwrap();
+    assert_eq!(ask(&none, &SOMEBODY, "a__b", json!({})).decision, Expect::Allow);
+    assert_eq!(ask(&policy(json!([])), &SOMEBODY, "a__b", json!({})).decision, Expect::Hidden);
+}
+
+#[test]
+fn a_condition_that_cannot_be_evaluated_denies_with_either_effect() {
+    for effect in ["allow", "deny"] {
+        let policy = policy(json!([
+            {"name": "all", "effect": "allow"},
+            {"name": "late", "effect": effect, "what": {"tools": ["a__*"]}, "when": "arguments.amount > 100"},
+        ]));
+        if effect == "deny" {
+            assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({})).decision, Expect::Deny);
+            assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": "x"})).decision, Expect::Deny);
+            assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": 200})).rule, "late");
+        }
+        assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"amount": 1})).decision, Expect::Allow, "{effect}");
+    }
+    let early = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "early", "effect": "deny", "when": "size(subject.roles) > 1 && subject.roles[2] == 'x'"},
+    ]));
+    let roles: [Arc<str>; 2] = ["a".into(), "b".into()];
+    let outcome = ask(&early, &Subject { roles: &roles, ..SOMEBODY }, "a__b", json!({}));
+    assert_eq!((outcome.decision, outcome.rule.as_str()), (Expect::Hidden, "early"));
+    assert_eq!(ask(&early, &SOMEBODY, "a__b", json!({})).decision, Expect::Allow);
+}
+
+#[test]
+fn conditions_are_checked_when_they_are_loaded() {
+    let bad = [
+        ("subjekt.id == 'a'", "did you mean `subject`"),
+        ("subject.rols == []", "did you mean `roles`"),
+        ("target.annotations.readonly", "did you mean `read_only`"),
+        ("subject.id", "gives a string"),
+        ("subject.id > 5", "does not evaluate"),
+        ("subject.id.matches(endpoint)", "pattern written in quotes"),
+        ("subject.id.matches('(')", "no regular expression"),
+        ("now() > 5", "has no function `now`"),
+        ("subject.roles.all(a, subject.roles.all(b, subject.roles.all(c, true)))", "nested more than 2"),
+        ("1 +", "is no condition"),
+    ];
+    for (when, words) in bad {
+        let found = mistakes(json!([{"name": "a", "effect": "deny", "when": when}]));
+        assert!(found[0].0 == "when" && found[0].1.contains(words), "{when}: {found:?}");
+    }
+    let good = [
+        "subject.principal.matches('^key[|]')",
+        "'admin' in subject.roles || target.annotations.read_only",
+        "has(arguments.a) && arguments.a.b.exists(x, x > 5)",
+        "endpoint.startsWith('/servers/')",
+    ];
+    for when in good {
+        assert!(Policy::compile(&config(json!([{"name": "a", "effect": "deny", "when": when}]))).is_ok(), "{when}");
+    }
+}
+
+#[test]
+fn loops_over_large_arguments_are_refused_not_run() {
+    let policy = policy(json!([{"name": "a", "effect": "allow", "when": "arguments.l.all(x, arguments.l.all(y, x + y > 0))"}]));
+    let began = std::time::Instant::now();
+    let long: Vec<u32> = (1..50_000).collect();
+    assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"l": long})).decision, Expect::Deny);
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"l": [1, 2]})).decision, Expect::Allow);
+}
+
+#[test]
+fn all_mistakes_are_found_at_once() {
+    let found = mistakes(json!([
+        {"name": "a b", "effect": "allow", "what": {"tools": ["a{"]}, "when": "x", "rate": {"burst": 1}},
+        {"name": "twice", "effect": "allow", "arguments": {"x": {"require": true}, "/y": {}, "/z": {"value": {"pattern": "a)|(b"}}}},
+        {"name": "twice", "effect": "deny", "arguments": {"/x": {"set": {"to": 1}}}},
+        {"name": "m", "effect": "allow", "what": {"methods": ["tools/lst"]}},
+    ]));
+    let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
+    let wanted = [
+        "name", "what.tools.0", "when", "rate.per_minute", "arguments./y", "arguments./z.value", "arguments.x",
+        "arguments./x.set", "name", "what.methods.0", "what.methods",
+    ];
+    assert_eq!(paths, wanted, "{found:?}");
+}
+
+#[test]
+fn arguments_are_read_once_and_strictly() {
+    let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {
+        "/n": {"value": {"min": 1, "max": 10}}, "/o": {"optional": true}, "/f": {"set": {"to": true}}, "/d/x": {"optional": true},
+    }}]));
+    let target = tool("a__b");
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    let refused = [
+        r#"{"n": 0}"#,
+        r#"{"n": 1e2}"#,
+        r#"{"n": "5"}"#,
+        r#"{"n": 5, "n": 5}"#,
+        r#"{"n": 5, "N": 50}"#,
+        r#"{"n": 5, "x": 1}"#,
+        r#"{"n": 5, "o": {"a": 1, "A": 2}}"#,
+        r#"{"n": 5, "\u017f": 1}"#,
+        r#"{"n": 5, "o\u0000": 1}"#,
+        r#"{"n": 5, "d": 3}"#,
+        r#"{"N": 5}"#,
+        "[]",
+        r#"{"n": 5"#,
+    ];
+    for text in refused {
+        assert_eq!(policy.answer(&question, Some(text.as_bytes())).decision, Expect::Deny, "{text}");
+    }
+    assert_eq!(policy.answer(&question, None).decision, Expect::Deny);
+    // What is not set stays byte for byte.
+    let class = policy.class(&SOMEBODY, "/mcp");
+    let verdict = policy.verdict(&class, &question);
+    let text = br#"{ "n" : 5, "f":false,"o": [12345678901234567890123, 1.10, "\u0041"]}"#;
+    let passed = policy.judge(&verdict, &question, Some(text)).unwrap();
+    let sent = String::from_utf8(passed.arguments.unwrap()).unwrap();
+    assert_eq!(sent, r#"{"n":5,"f":true,"o":[12345678901234567890123, 1.10, "\u0041"]}"#);
+}
+
+#[test]
+fn a_deny_policy_with_arguments_denies_what_does_not_keep_to_them() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "guard", "effect": "deny", "arguments": {"/force": {"forbid": true}, "/to/*": {"optional": true, "value": {"pattern": "[a-z]+@acme[.]example"}}}},
+    ]));
+    let decided = |arguments: Value| ask(&policy, &SOMEBODY, "mail__send", arguments).decision;
+    assert_eq!(decided(json!({"text": "hi", "to": ["ann@acme.example"]})), Expect::Allow);
+    assert_eq!(decided(json!({"to": ["ann@acme.example", "eve@evil.example"]})), Expect::Deny);
+    assert_eq!(decided(json!({"force": false})), Expect::Deny);
+    assert_eq!(decided(json!({"Force": true})), Expect::Deny);
+    assert_eq!(decided(json!({"to": "eve@evil.example"})), Expect::Deny);
+}
+
+#[test]
+fn dry_run_changes_nothing_and_is_told() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "later", "effect": "deny", "dry_run": true, "what": {"tools": ["a__*"]}},
+    ]));
+    let target = tool("a__b");
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
+    assert!(policy.judge(&verdict, &question, None).is_ok());
+    assert_eq!(&*policy.would_deny(&verdict, &question, None).unwrap().rule, "later");
+}
+
+#[test]
+fn rates_are_kept_by_what_they_say() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "by", "effect": "deny", "what": {"tools": ["*"]}, "rate": {"per_minute": 2, "by": ["principal", "tool"]}},
+        {"name": "places", "effect": "deny", "what": {"tools": ["slow__*"]}, "rate": {"concurrency": 1, "by": []}},
+        {"name": "lists", "effect": "deny", "what": {"methods": ["*/list"]}, "rate": {"per_minute": 1}},
+    ]));
+    let limiter = Local::new();
+    let other = Subject { subject: "other", ..SOMEBODY };
+    let call = |subject: &Subject<'_>, name: &str| {
+        let target = tool(name);
+        let class = policy.class(subject, "/mcp");
+        let verdict = policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
+        policy.limit(&limiter, &class, "tools/call", subject, Some((&verdict, &target)))
+    };
+    assert!(call(&SOMEBODY, "a__b").is_ok() && call(&SOMEBODY, "a__b").is_ok());
+    let limited = call(&SOMEBODY, "a__b").unwrap_err();
+    assert!(limited.wait > Duration::from_secs(20) && limited.wait <= Duration::from_secs(30) && !limited.running);
+    assert!(call(&SOMEBODY, "a__c").is_ok() && call(&other, "a__b").is_ok());
+    let held = call(&SOMEBODY, "slow__b").unwrap();
+    assert!(call(&other, "slow__c").unwrap_err().running);
+    drop(held);
+    assert!(call(&other, "slow__c").is_ok());
+    let class = policy.class(&SOMEBODY, "/mcp");
+    let list = |method| policy.limit(&limiter, &class, method, &SOMEBODY, None);
+    assert!(list("tools/list").is_ok() && list("prompts/list").is_err() && list("server/discover").is_ok());
+}
+
+#[test]
+fn a_caller_with_other_rights_is_another_class() {
+    let policy = policy(json!([{"name": "a", "effect": "allow", "who": {"roles": ["admin"]}}]));
+    let admin: [Arc<str>; 1] = ["admin".into()];
+    let with = Subject { roles: &admin, ..SOMEBODY };
+    assert_eq!(ask(&policy, &with, "a__b", json!({})).decision, Expect::Allow);
+    assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({})).decision, Expect::Hidden);
+    assert_ne!(policy.class(&with, "/mcp").mark(), policy.class(&SOMEBODY, "/mcp").mark());
+}
+
+#[test]
+fn differences_are_told_by_policy() {
+    let entry = |name: &str, effect: &str| {
+        let source = json!({"name": name, "effect": effect});
+        Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }
+    };
+    let with = |policies| Config {
+        documents: vec![Document { name: "p.yaml".into(), policies }],
+        ..Config::default()
+    };
+    let (old, new) = (with(vec![entry("a", "allow"), entry("b", "allow")]), with(vec![entry("a", "deny"), entry("c", "allow")]));
+    assert_eq!(differences(&old, &new), ["~ a (p.yaml:3): effect", "+ c (p.yaml:3)", "- b (p.yaml)"]);
+    assert!(differences(&old, &old).is_empty());
+}
+
+fn patterns() -> impl Strategy<Value = Option<Vec<String>>> {
+    let words = ["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme", "/mcp", "/servers/*"];
+    proptest::option::weighted(0.4, proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..3))
+        .prop_map(|list| list.map(|all| all.into_iter().map(str::to_owned).collect()))
+}
+
+fn written() -> impl Strategy<Value = Value> {
+    let who = (patterns(), patterns(), patterns(), proptest::option::weighted(0.1, any::<bool>()));
+    let what = (patterns(), patterns(), patterns(), patterns(), patterns());
+    (any::<bool>(), who, what, proptest::option::weighted(0.2, any::<bool>())).prop_map(|(allow, who, what, hint)| {
+        json!({
+            "effect": if allow { "allow" } else { "deny" },
+            "who": {"principals": who.0, "roles": who.1, "organisations": who.2, "anonymous": who.3},
+            "what": {"tools": what.0, "prompts": what.1, "servers": what.2, "not_servers": what.3, "endpoints": what.4,
+                "annotations": hint.map(|read_only| json!({"read_only": read_only}))},
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// The index over all policies decides exactly as every policy held against the request by itself.
+    #[test]
+    fn the_index_decides_as_each_policy_would(
+        all in proptest::collection::vec(written(), 0..70),
+        roles in proptest::sample::subsequence(vec!["a", "b", "x"], 0..3),
+        server in proptest::sample::select(vec!["a", "b"]),
+        own in proptest::sample::select(vec!["x", "y"]),
+        prompt in any::<bool>(),
+        endpoint in proptest::sample::select(vec!["/mcp", "/servers/a/mcp"]),
+        anonymous in any::<bool>(),
+    ) {
+        let named: Vec<Value> = all.into_iter().enumerate().map(|(n, mut one)| {
+            one["name"] = format!("p{n}").into();
+            one
+        }).collect();
+        let policy = policy(Value::Array(named));
+        let roles: Vec<Arc<str>> = roles.into_iter().map(Into::into).collect();
+        let issuer = if anonymous { ANONYMOUS } else { "key" };
+        let subject = Subject { issuer, roles: &roles, ..SOMEBODY };
+        let exposed = format!("{server}__{own}");
+        let kind = if prompt { Kind::Prompt } else { Kind::Tool };
+        let target = Target { kind, server, exposed: &exposed, own, category: None, annotations: Annotations::default() };
+        let question = Question { subject: &subject, endpoint, target: &target };
+        let about: Vec<&rule::Rule> =
+            policy.rules.iter().filter(|rule| rule.misfits(&subject, endpoint, &target).is_empty()).collect();
+        let denied = about.iter().any(|rule| rule.effect == file::Effect::Deny);
+        let allowed = about.iter().any(|rule| rule.effect == file::Effect::Allow) && !denied;
+        let verdict = policy.verdict(&policy.class(&subject, endpoint), &question);
+        prop_assert_eq!(verdict.is_visible(), allowed);
+        prop_assert_eq!(policy.judge(&verdict, &question, None).is_ok(), allowed);
+    }
+
+    /// No text makes reading arguments fail other than by a refusal, and what is forwarded is what was read.
+    #[test]
+    fn arguments_never_panic(text in "[{}\\[\\]:,\"a-cA-C0-9.e\\\\ -]{0,60}") {
+        let policy = policy(json!([{"name": "a", "effect": "allow", "other_arguments": "allow",
+            "arguments": {"/a": {"optional": true, "value": {"max": 5}}, "/b/*": {"optional": true, "value": {"max_length": 2}}, "/c": {"set": {"default": 1}}}}]));
+        let target = tool("a__b");
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
+        if let Ok(passed) = policy.judge(&verdict, &question, Some(text.as_bytes())) {
+            let sent: Value = serde_json::from_slice(passed.arguments.as_deref().unwrap_or(text.as_bytes())).unwrap();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            for (key, value) in read.as_object().unwrap() {
+                prop_assert_eq!(&sent[key], value);
+            }
+        }
+    }
+}
