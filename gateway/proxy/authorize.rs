@@ -170,7 +170,7 @@ fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Proble
 
 fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let seen = asked.view.tool(&name).ok_or_else(|| Problem::unknown("tool", &name))?;
+    let seen = asked.view.tool(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("tool", &name))?;
     let entry = &seen.entry;
     if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(Problem::invalid("`params.arguments` must be an object"));
@@ -186,7 +186,7 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
 
 fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let seen = asked.view.prompt(&name).ok_or_else(|| Problem::unknown("prompt", &name))?;
+    let seen = asked.view.prompt(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("prompt", &name))?;
     let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
     let permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
     Ok(permitted.by(judged))
@@ -228,7 +228,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
             let unknown = || Problem::unknown("prompt", &name);
-            let entry = &asked.view.prompt(&name).ok_or_else(unknown)?.entry;
+            let entry = &asked.view.prompt(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(unknown)?.entry;
             let target = entry.target(Kind::PromptCompletion);
             let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)

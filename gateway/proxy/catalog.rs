@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     /// The exposed name or URI.
     pub(crate) exposed: Arc<str>,
     pub(crate) item: Item,
+    /// Only for clients that the server can ask things.
+    pub(crate) asks: bool,
     /// Where calls are counted; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
     /// The category of a built-in server.
@@ -137,23 +139,28 @@ impl Catalog {
         let items = ListKind::ALL.map(|kind| {
             let all: Vec<_> = catalogs
                 .iter()
-                .flat_map(|(slug, server, c)| c.items(kind).iter().map(move |i| (*slug, *server, i)))
+                .flat_map(|(slug, server, c)| {
+                    let everybody = c.items(kind).iter().map(move |item| (*slug, *server, item, false));
+                    everybody.chain(c.asking_items(kind).iter().map(move |item| (*slug, *server, item, true)))
+                })
                 .collect();
             let exposed: Vec<String> = match kind {
                 ListKind::Tools | ListKind::Prompts => {
-                    naming.expose(all.iter().map(|(slug, _, item)| (*slug, &*item.key)))
+                    naming.expose(all.iter().map(|(slug, _, item, _)| (*slug, &*item.key)))
                 }
                 ListKind::Resources | ListKind::Templates => {
-                    all.iter().map(|(slug, _, item)| uri::expose(slug, &item.key).into_owned()).collect()
+                    all.iter().map(|(slug, _, item, _)| uri::expose(slug, &item.key).into_owned()).collect()
                 }
             };
-            let entry = |((slug, server, item), exposed): ((&Slug, &Arc<dyn Upstream>, &Item), String)| {
+            type One<'a> = (&'a Slug, &'a Arc<dyn Upstream>, &'a Item, bool);
+            let entry = |((slug, server, item, asks), exposed): (One<'_>, String)| {
                 let metrics = (kind == ListKind::Tools).then(|| metrics.tool(slug, &item.key));
                 Arc::new(Entry {
                     slug: slug.clone(),
                     server: Arc::clone(server),
                     exposed: exposed.into(),
                     item: item.clone(),
+                    asks,
                     metrics,
                     category: category(&**server),
                     annotations: if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() },
@@ -329,9 +336,14 @@ impl View {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 
-    /// Whether a client would see the same list in another view.
-    pub(crate) fn same_list(&self, other: &Self, kind: ListKind) -> bool {
-        let (a, b) = (&self.items[index(kind)], &other.items[index(kind)]);
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.exposed == b.exposed && a.item.text == b.item.text)
+    /// The entries of a list; those for clients that can be asked only if `asked`.
+    pub(crate) fn entries(&self, kind: ListKind, asked: bool) -> impl Iterator<Item = &Arc<Entry>> {
+        self.items[index(kind)].iter().filter(move |entry| asked || !entry.asks)
+    }
+
+    /// Whether a client, one that can be asked or not, would see the same list in another view.
+    pub(crate) fn same_list(&self, other: &Self, kind: ListKind, asked: bool) -> bool {
+        let (a, b) = (self.entries(kind, asked), other.entries(kind, asked));
+        a.map(|entry| (&entry.exposed, &entry.item.text)).eq(b.map(|entry| (&entry.exposed, &entry.item.text)))
     }
 }

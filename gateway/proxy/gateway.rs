@@ -298,10 +298,11 @@ impl Gateway {
         for session in self.sessions.all() {
             let was = Standing::new(&told.policy, session.principal.clone(), &session.endpoint);
             let is = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
-            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark());
+            let asked = session.interactive;
+            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark(), asked);
             let changes = known.entry(key).or_insert_with(|| {
                 let before = before.view(&session.endpoint, &told.policy, &was, told.naming);
-                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref())
+                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref(), asked)
             });
             for kind in changes.iter() {
                 session.list_changed(*kind);

@@ -109,6 +109,24 @@ impl Hub {
         }
     }
 
+    /// Waits until it is known and merged what the servers of a view offer to clients that can be asked things, at most
+    /// for the deadline.
+    pub(crate) async fn survey(&self, view: &View, deadline: Duration) {
+        let mut news = self.news.subscribe();
+        let known = async {
+            futures_util::future::join_all(view.servers.values().map(|server| server.survey())).await;
+            let behind = |(slug, server): (&Slug, &Arc<dyn Upstream>)| {
+                self.catalog().seen(slug).is_some_and(|(_, merged)| merged < server.catalog().version)
+            };
+            while view.servers.iter().any(behind) {
+                if let Err(broadcast::error::RecvError::Closed) = news.recv().await {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(deadline, known).await;
+    }
+
     /// Merges again. Gives the old and the new catalog's versions when something changed.
     fn rebuild(&self, setup: &Setup, metrics: &Metrics) {
         let servers = self.servers.lock().clone();
@@ -187,10 +205,10 @@ fn report(before: &Catalog, after: &Catalog, metrics: &Metrics) {
     }
 }
 
-/// The lists that look different in two views of one endpoint.
-pub(crate) fn changes(before: Option<&View>, after: Option<&View>) -> Vec<ListKind> {
+/// The lists that look different in two views of one endpoint, to clients that can be asked things or not.
+pub(crate) fn changes(before: Option<&View>, after: Option<&View>, asked: bool) -> Vec<ListKind> {
     let differs = |kind: &ListKind| match (before, after) {
-        (Some(before), Some(after)) => !before.same_list(after, *kind),
+        (Some(before), Some(after)) => !before.same_list(after, *kind, asked),
         (None, None) => false,
         _ => true,
     };

@@ -2,6 +2,7 @@
 //! basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for batches.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -59,6 +60,12 @@ pub(crate) fn initialize(
         problem.retry_after = Some(std::time::Duration::from_secs(5));
         return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(Some(id), Era::Legacy);
     };
+    if session.interactive {
+        // Begun now, so that the first list has less to wait for.
+        for server in view.servers.values().cloned() {
+            tokio::spawn(async move { server.survey().await });
+        }
+    }
     let mut capabilities = Offers::legacy_superset();
     if revision < Revision::V2025_03_26 {
         capabilities.as_object_mut().map(|all| all.remove("completions"));
@@ -112,6 +119,12 @@ pub(crate) async fn receive(
         method => {
             gateway.hub.settle(setup.config.limits.discovery_deadline).await;
             let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
+            if session.interactive && !session.surveyed.load(Ordering::Relaxed) {
+                if let Some(view) = gateway.hub.view(&session.endpoint, &setup, &standing) {
+                    gateway.hub.survey(&view, setup.config.limits.discovery_deadline).await;
+                }
+                session.surveyed.store(true, Ordering::Relaxed);
+            }
             let view = gateway.hub.view(&session.endpoint, &setup, &standing);
             let Some(view) = view else { return no_endpoint(Some(&id)) };
             let asked = Box::new(Asked {

@@ -11,7 +11,7 @@ use crate::catalog::{View, index};
 
 /// The pages of a view's lists, written when they are first asked for.
 #[derive(Default)]
-pub(crate) struct Rendered([[OnceLock<Arc<Pages>>; 5]; 4]);
+pub(crate) struct Rendered([[[OnceLock<Arc<Pages>>; 5]; 4]; 2]);
 
 /// One list as clients of one revision see it.
 pub(crate) struct Pages {
@@ -21,11 +21,11 @@ pub(crate) struct Pages {
     pub(crate) pages: Vec<Bytes>,
 }
 
-/// The pages of one list for clients of one revision.
-pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Arc<Pages> {
-    let cell = &view.rendered.0[index(kind)][revision.index()];
+/// The pages of one list for clients of one revision that can be asked things or not.
+pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Arc<Pages> {
+    let cell = &view.rendered.0[usize::from(asked)][index(kind)][revision.index()];
     Arc::clone(cell.get_or_init(|| {
-        let pages = render(view, kind, revision, page_items);
+        let pages = render(view, kind, revision, asked, page_items);
         let mut hasher = blake3::Hasher::new();
         for page in &pages {
             hasher.update(page);
@@ -34,12 +34,12 @@ pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, page_items:
     }))
 }
 
-fn render(view: &View, kind: ListKind, revision: Revision, page_items: usize) -> Vec<Bytes> {
-    let entries = &view.items[index(kind)];
+fn render(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Vec<Bytes> {
+    let entries: Vec<_> = view.entries(kind, asked).collect();
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];
     }
-    let page = |entries: &[Arc<crate::catalog::Entry>]| {
+    let page = |entries: &[&Arc<crate::catalog::Entry>]| {
         let mut out = vec![b'['];
         for entry in entries {
             let slug = view.namespaced.then_some(entry.slug.as_str());

@@ -170,7 +170,7 @@ impl Listener {
         let setup = self.gateway.setup();
         let standing = Standing::new(&setup.policy, self.principal.clone(), &self.endpoint);
         let after = self.gateway.hub.view(&self.endpoint, &setup, &standing);
-        for kind in hub::changes(Some(&self.view), after.as_deref()) {
+        for kind in hub::changes(Some(&self.view), after.as_deref(), false) {
             self.changed(kind);
         }
         match after {

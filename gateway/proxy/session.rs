@@ -4,7 +4,7 @@
 mod log;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,10 @@ pub(crate) struct Session {
     pub(crate) revision: Revision,
     /// JSON text of what the client declared, as far as the gateway carries it.
     pub(crate) capabilities: Bytes,
-    interactive: bool,
+    /// Servers can ask its client things.
+    pub(crate) interactive: bool,
+    /// What servers offer to such clients alone has been waited for.
+    pub(crate) surveyed: AtomicBool,
     /// Log level, plus one; 0 when none was set.
     level: AtomicU8,
     /// Milliseconds since the table's epoch.
@@ -118,6 +121,7 @@ impl Sessions {
             endpoint,
             revision,
             interactive: capabilities::is_interactive(&carried),
+            surveyed: AtomicBool::new(false),
             capabilities: carried,
             level: AtomicU8::new(0),
             touched: AtomicU64::new(self.now()),

@@ -13,7 +13,7 @@ use lockgate_protocol::sealed::Sealer;
 use lockgate_upstream::Caller;
 
 use crate::Config;
-use crate::catalog::View;
+use crate::catalog::{Entry, View};
 use crate::face::Endpoint;
 use crate::session::Session;
 
@@ -105,6 +105,16 @@ impl Asked {
             caller: self.caller.clone(),
             session: self.session.clone(),
         }
+    }
+
+    /// Whether a legacy server can ask the caller things: on the session that it has with the gateway.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        self.caller.interactive && self.session.is_some()
+    }
+
+    /// Whether this caller is offered an entry of its view.
+    pub(crate) fn sees(&self, entry: &Entry) -> bool {
+        !entry.asks || self.can_be_asked()
     }
 
     /// What sealed tokens are bound to.

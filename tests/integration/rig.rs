@@ -8,7 +8,7 @@ pub mod upstream;
 use std::time::{Duration, Instant};
 
 pub use client::{Answer, Stream};
-pub use gate::{Gate, fixture, program};
+pub use gate::{Gate, Session, fixture, program};
 pub use serde_json::{Value, json};
 pub use upstream::{Heard, Say, Upstream};
 

@@ -28,7 +28,7 @@ const MAX_INSTRUCTIONS: usize = 32 * 1024;
 /// One page of a merged list: our head and tail around bytes that were written once.
 pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
     let limits = &asked.setup.config.limits;
-    let list = list::pages(&asked.view, kind, asked.revision, limits.page_items);
+    let list = list::pages(&asked.view, kind, asked.revision, asked.can_be_asked(), limits.page_items);
     let bind = asked.bind();
     let bound = [bind[0], bind[1], bind[2], asked.request.method.as_str().as_bytes()];
     let invalid = || Problem::invalid("the cursor is not valid any more; start again without one");
