@@ -1,6 +1,8 @@
 //! Tests of the `shell` server: real programs, in a folder with links that lead out of it, next to a secret, with files
 //! that must not change and processes that are counted.
 
+#![allow(clippy::disallowed_methods, reason = "tests make their own files and look at processes")]
+
 mod attacks;
 mod confinement;
 mod lifetime;

@@ -63,8 +63,8 @@ pub struct Root {
 pub struct Model {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `--color?=always|never`, `-#` for `-5`; values are text, path,
-    /// number, count, or words with `|` between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may be left out. Values are
+    /// text, path, number, count, or words with a bar between them.
     pub flags: List,
     /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
     pub operands: List,
@@ -85,8 +85,8 @@ pub struct Model {
 pub struct Submodel {
     /// How its arguments are read: `gnu` (short options in clusters, long ones), `words` (as find) or `plain` (no options).
     pub style: Style,
-    /// Options in full: `-l`, `-n=number`, `--include=text`, `--color?=always|never`, `-#` for `-5`; values are text, path,
-    /// number, count, or words with `|` between them.
+    /// Options in full: `-l`, `-n=number`, `--include=text`, `-#` for `-5`; `?=` when the value may be left out. Values are
+    /// text, path, number, count, or words with a bar between them.
     pub flags: List,
     /// Arguments that are no options, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
     pub operands: List,
