@@ -70,7 +70,7 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
             return no("a backslash stands before a quote: write the quote twice");
         }
         if character == quote && !(escaped && escapes == Escapes::Always) {
-            if !characters.peek().is_some_and(|(_, next)| *next == quote) {
+            if characters.peek().is_none_or(|(_, next)| *next != quote) {
                 lexer.at += at + 2;
                 return Ok(text);
             }
@@ -87,7 +87,7 @@ pub(super) fn name(lexer: &mut Lexer<'_>, open: char, close: char) -> Result<Tok
     let (mut text, mut characters) = (String::new(), rest.char_indices().peekable());
     while let Some((at, character)) = characters.next() {
         if character == close {
-            if open != close || !characters.peek().is_some_and(|(_, next)| *next == close) {
+            if open != close || characters.peek().is_none_or(|(_, next)| *next != close) {
                 lexer.at += at + 2;
                 return match text.len() {
                     1..=MAX_NAME => Ok(Token::make_word(&text, Some(open))),

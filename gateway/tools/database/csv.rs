@@ -106,7 +106,10 @@ fn plain_real(value: &str) -> bool {
     let digits = value.strip_prefix('-').unwrap_or(value);
     let Some((whole, fraction)) = digits.split_once('.') else { return false };
     let numeric = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    numeric(whole) && numeric(fraction) && whole.len() + fraction.len() <= MAX_DIGITS && (whole == "0" || !whole.starts_with('0'))
+    numeric(whole)
+        && numeric(fraction)
+        && whole.len() + fraction.len() <= MAX_DIGITS
+        && (whole == "0" || !whole.starts_with('0'))
 }
 
 fn header(record: &StringRecord) -> Result<Vec<String>, Mistake> {
@@ -132,7 +135,9 @@ fn header(record: &StringRecord) -> Result<Vec<String>, Mistake> {
 fn wrong(error: ::csv::Error) -> Mistake {
     let line = error.position().map_or(String::new(), |at| format!(" at line {}", at.line()));
     let what = match error.kind() {
-        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!("a row has {len} values, not {expected_len}"),
+        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("a row has {len} values, not {expected_len}")
+        }
         ::csv::ErrorKind::Utf8 { .. } => "it is not UTF-8".into(),
         _ => "it is damaged".into(),
     };

@@ -70,7 +70,14 @@ impl Embedded {
     }
 
     /// Makes a table of a sheet; rows that the table has now, and its columns. Blocks.
-    pub(super) fn import(&self, owner: &Owner, table: &str, uri: &str, sheet: &Sheet, mode: Mode) -> Result<Value, Mistake> {
+    pub(super) fn import(
+        &self,
+        owner: &Owner,
+        table: &str,
+        uri: &str,
+        sheet: &Sheet,
+        mode: Mode,
+    ) -> Result<Value, Mistake> {
         self.make_folder()?;
         let mut connection = self.open(&self.path(owner), true)?;
         let transaction = connection.transaction().map_err(full)?;
@@ -108,8 +115,10 @@ impl Embedded {
             )
             .map_err(full)?;
         transaction.commit().map_err(full)?;
-        let columns: Vec<Value> =
-            sheet.columns().map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()})).collect();
+        let columns: Vec<Value> = sheet
+            .columns()
+            .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
+            .collect();
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
     }
 
@@ -180,7 +189,9 @@ fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(),
         return Ok(());
     }
     let expected = names.join(", ");
-    Err(Mistake::new(format!("the columns are not those of the table ({expected}): use mode `replace`, or another table")))
+    Err(Mistake::new(format!(
+        "the columns are not those of the table ({expected}): use mode `replace`, or another table"
+    )))
 }
 
 fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {

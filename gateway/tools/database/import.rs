@@ -22,8 +22,14 @@ fn table(arguments: &Arguments) -> Result<&str, Mistake> {
     let name = arguments.text("table")?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let own = name.to_ascii_lowercase();
-    if !plain || !name.starts_with(|c: char| c.is_ascii_alphabetic()) || own.starts_with("sqlite_") || own.starts_with("lockgate_") {
-        return Err(Mistake::new("`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or lockgate_"));
+    if !plain
+        || !name.starts_with(|c: char| c.is_ascii_alphabetic())
+        || own.starts_with("sqlite_")
+        || own.starts_with("lockgate_")
+    {
+        return Err(Mistake::new(
+            "`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or lockgate_",
+        ));
     }
     Ok(name)
 }
@@ -71,16 +77,16 @@ impl Tool for Import {
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
-            let (embedded, name, uri) = (self.0.embedded()?, table(&arguments)?.to_owned(), arguments.text("uri")?.to_owned());
+            let (embedded, name, uri) =
+                (self.0.embedded()?, table(&arguments)?.to_owned(), arguments.text("uri")?.to_owned());
             let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
             let nobody = || Mistake::new("nobody in particular calls, so there is no resource to read");
             let sight = client.sight().ok_or_else(nobody)?;
             let text = csv_text(&sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
-            let mut made = blocking(embedded, move |embedded| {
-                embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
-            })
-            .await?;
+            let mut made =
+                blocking(embedded, move |embedded| embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode))
+                    .await?;
             made["connection"] = EMBEDDED.into();
             Ok(made.into())
         })
@@ -96,7 +102,10 @@ fn csv_text(result: &[u8], most: usize) -> Result<String, Mistake> {
     };
     let kind = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/csv") {
-        return Err(Mistake::new(format!("the resource is not text/csv but {}", kind.chars().take(60).collect::<String>().escape_default())));
+        return Err(Mistake::new(format!(
+            "the resource is not text/csv but {}",
+            kind.chars().take(60).collect::<String>().escape_default()
+        )));
     }
     let part = |name: &str| content.get(name).and_then(Value::as_str);
     let text = match (part("text"), part("blob")) {
@@ -140,12 +149,16 @@ pub(super) struct DropImport(pub(super) Arc<Shared>);
 
 impl Tool for DropImport {
     fn card(&self) -> Card {
-        Card::new("database/drop_import", "Drop an imported table", "Deletes a table that `import` made, with its rows.")
-            .input(json!({"table": table_argument()}), &["table"])
-            .output(json!({"dropped": {"type": "string"}}), &["dropped"])
-            .effect(Effect::Writes { destructive: true, idempotent: false })
-            .tags(&["database"])
-            .permissions(&["database:import"])
+        Card::new(
+            "database/drop_import",
+            "Drop an imported table",
+            "Deletes a table that `import` made, with its rows.",
+        )
+        .input(json!({"table": table_argument()}), &["table"])
+        .output(json!({"dropped": {"type": "string"}}), &["dropped"])
+        .effect(Effect::Writes { destructive: true, idempotent: false })
+        .tags(&["database"])
+        .permissions(&["database:import"])
     }
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {

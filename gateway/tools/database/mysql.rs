@@ -84,7 +84,9 @@ impl Mysql {
             .max_allowed_packet(Some(self.limits.max_bytes.saturating_add(1 << 16)));
         let unreachable = |error: Error| {
             tracing::warn!(%database, %host, %error, "no connection");
-            Mistake::new("the database cannot be reached, or refuses the gateway: its operator finds the reason in the log")
+            Mistake::new(
+                "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
+            )
         };
         let connect = tokio::time::timeout(PATIENCE, Conn::new(Opts::from(options)));
         let mut conn = connect.await.map_err(|_| Mistake::new("the database does not answer"))?.map_err(unreachable)?;
@@ -150,7 +152,8 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
         return Err(other("the statement gives no rows"));
     }
     if usize::from(statement.num_params()) != ask.parameters.len() {
-        let words = format!("the statement takes {} parameters, received {}", statement.num_params(), ask.parameters.len());
+        let words =
+            format!("the statement takes {} parameters, received {}", statement.num_params(), ask.parameters.len());
         conn.close(statement).await?;
         return Err(Error::Other(words.into()));
     }

@@ -90,7 +90,9 @@ impl Postgres {
     async fn open(&self) -> Result<Session, Mistake> {
         let unreachable = |trouble: &Trouble| {
             tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
-            Mistake::new("the database cannot be reached, or refuses the gateway: its operator finds the reason in the log")
+            Mistake::new(
+                "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
+            )
         };
         let mut session = Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
         if !self.network.privileged {
@@ -140,7 +142,9 @@ impl Postgres {
             }
             Err(Trouble::Lost(words)) => {
                 tracing::warn!(database = %self.network.database, words, "a connection was lost");
-                Some(Err(Mistake::new("the connection to the database was lost, or a value is larger than an answer may be")))
+                Some(Err(Mistake::new(
+                    "the connection to the database was lost, or a value is larger than an answer may be",
+                )))
             }
         }
     }
@@ -178,12 +182,17 @@ impl Postgres {
     }
 
     async fn columns(&self, session: &mut Session, rows: &RowDescriptionBody) -> Result<Vec<(u32, Column)>, Trouble> {
-        let named = |field: postgres_protocol::message::backend::Field<'_>| Ok((field.type_oid(), field.name().to_owned()));
+        let named =
+            |field: postgres_protocol::message::backend::Field<'_>| Ok((field.type_oid(), field.name().to_owned()));
         let fields: Vec<(u32, String)> =
             rows.fields().map(named).collect().map_err(|e| Trouble::Lost(e.to_string()))?;
         let unknown: Vec<u32> = {
             let names = self.names.lock();
-            fields.iter().map(|(oid, _)| *oid).filter(|oid| value::known(*oid).is_none() && !names.contains_key(oid)).collect()
+            fields
+                .iter()
+                .map(|(oid, _)| *oid)
+                .filter(|oid| value::known(*oid).is_none() && !names.contains_key(oid))
+                .collect()
         };
         if !unknown.is_empty() {
             let list: Vec<String> = unknown.iter().map(u32::to_string).collect();
@@ -199,7 +208,9 @@ impl Postgres {
             }
         }
         let names = self.names.lock();
-        let kind = |oid: u32| value::known(oid).or_else(|| names.get(&oid).map(String::as_str)).unwrap_or("unknown").to_owned();
+        let kind = |oid: u32| {
+            value::known(oid).or_else(|| names.get(&oid).map(String::as_str)).unwrap_or("unknown").to_owned()
+        };
         Ok(fields.into_iter().map(|(oid, name)| (oid, Column { name, kind: kind(oid) })).collect())
     }
 
@@ -221,7 +232,10 @@ impl Postgres {
         loop {
             match session.next().await {
                 Ok(Message::DataRow(body)) => {
-                    if answer.truncated.is_none() && !answer.push(row(&body, &oids)?, ask) && answer.truncated == Some("max_bytes") {
+                    if answer.truncated.is_none()
+                        && !answer.push(row(&body, &oids)?, ask)
+                        && answer.truncated == Some("max_bytes")
+                    {
                         return Ok((answer, false));
                     }
                 }

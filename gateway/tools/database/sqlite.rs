@@ -74,7 +74,10 @@ fn blocking(
         rusqlite::Error::SqliteFailure(code, _) if code.code == rusqlite::ErrorCode::OperationInterrupted => {
             Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()))
         }
-        error => Mistake::new(format!("SQLite refuses the statement: {}", error.to_string().chars().take(500).collect::<String>())),
+        error => Mistake::new(format!(
+            "SQLite refuses the statement: {}",
+            error.to_string().chars().take(500).collect::<String>()
+        )),
     };
     let connection = open(path).map_err(|error| {
         tracing::warn!(?path, %error, "no database");
@@ -100,7 +103,9 @@ fn open(path: Option<&Path>) -> rusqlite::Result<Connection> {
     let only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     match path {
         Some(path) => Connection::open_with_flags(path, only),
-        None => Connection::open_in_memory_with_flags(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX),
+        None => {
+            Connection::open_in_memory_with_flags(OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        }
     }
 }
 

@@ -137,7 +137,11 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
         match (&*name, &*value) {
             ("sslmode", "disable") => asked = Some(false),
             ("sslmode", "require" | "verify-ca" | "verify-full") => asked = Some(true),
-            _ => return Err("has a parameter that is not known: only sslmode is, as disable, require, verify-ca or verify-full"),
+            _ => {
+                return Err(
+                    "has a parameter that is not known: only sslmode is, as disable, require, verify-ca or verify-full",
+                );
+            }
         }
     }
     let nearby = matches!(&*host, "localhost" | "127.0.0.1" | "::1")

@@ -52,7 +52,11 @@ fn network(server: &Server, user: &str, password: &str, database: &str) -> Netwo
 }
 
 async fn superuser(server: &Server) -> Conn {
-    let options = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(server.port).user(Some("root")).prefer_socket(false);
+    let options = OptsBuilder::default()
+        .ip_or_hostname("127.0.0.1")
+        .tcp_port(server.port)
+        .user(Some("root"))
+        .prefer_socket(false);
     let mut conn = Conn::new(Opts::from(options)).await.unwrap();
     for sql in SETUP {
         conn.query_drop(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
@@ -137,8 +141,15 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
     let names = rig.call("database/tables", json!({})).await.unwrap();
     assert!(names["tables"].as_array().unwrap().iter().any(|t| t["name"] == "orders"), "{names}");
     let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
-    assert_eq!((&schema["columns"][0]["nullable"], &schema["keys"][0]["type"]), (&json!(false), &json!("primary key")), "{schema}");
-    let plan = rig.call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]})).await.unwrap();
+    assert_eq!(
+        (&schema["columns"][0]["nullable"], &schema["keys"][0]["type"]),
+        (&json!(false), &json!("primary key")),
+        "{schema}"
+    );
+    let plan = rig
+        .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}))
+        .await
+        .unwrap();
     assert!(plan["plan"]["query_block"].is_object(), "{plan}");
 }
 
@@ -150,7 +161,8 @@ async fn roles_timeouts_and_lost_connections() {
     let refused = rig.call("database/query", json!({"sql": "SELECT 1"})).await.unwrap_err();
     assert!(refused.contains("its role may do more than read"), "{refused}");
     let rig = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
-    let slow = "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
+    let slow =
+        "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
     let late = rig.call("database/query", json!({"sql": slow, "timeout_ms": 200})).await.unwrap_err();
     assert!(late.contains("max_statement_time") || late.contains("longer than"), "{late}");
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());

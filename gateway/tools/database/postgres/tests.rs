@@ -175,11 +175,20 @@ async fn values_come_back_as_they_are() {
     let names: Vec<_> = tables["tables"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     assert_eq!(names, ["canary", "canary_view", "customers", "items", "orders"]);
     let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
-    assert_eq!(schema["columns"][0], json!({"name": "id", "type": "integer", "nullable": false, "default": null, "comment": null}));
+    assert_eq!(
+        schema["columns"][0],
+        json!({"name": "id", "type": "integer", "nullable": false, "default": null, "comment": null})
+    );
     assert_eq!(schema["keys"][1]["definition"], "FOREIGN KEY (order_id) REFERENCES orders(id)");
-    assert_eq!(rig.call("database/schema", json!({"table": "orders"})).await.unwrap()["indexes"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        rig.call("database/schema", json!({"table": "orders"})).await.unwrap()["indexes"].as_array().unwrap().len(),
+        2
+    );
     assert!(rig.call("database/schema", json!({"table": "nothing"})).await.is_err());
-    let plan = rig.call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = $1", "parameters": [1]})).await.unwrap();
+    let plan = rig
+        .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = $1", "parameters": [1]}))
+        .await
+        .unwrap();
     assert!(plan["plan"][0]["Plan"]["Node Type"].is_string(), "{plan}");
 }
 
@@ -209,18 +218,25 @@ async fn roles_timeouts_and_lost_connections() {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(own(&mut root, running, &[]).await.unwrap()[0][0].as_deref(), Some("0"), "a statement that nobody waits for");
+    assert_eq!(
+        own(&mut root, running, &[]).await.unwrap()[0][0].as_deref(),
+        Some("0"),
+        "a statement that nobody waits for"
+    );
 
     let kill = "SELECT pg_terminate_backend(pid)::text FROM pg_stat_activity WHERE usename = 'reader'";
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok());
     own(&mut root, kill, &[]).await.unwrap();
     assert!(rig.call("database/query", json!({"sql": "SELECT 1"})).await.is_ok(), "a pooled connection that died");
-    let all = (0..16).map(|_| rig.call("database/query", json!({"sql": "SELECT count(*) FROM generate_series(1, 1000)"})));
+    let all =
+        (0..16).map(|_| rig.call("database/query", json!({"sql": "SELECT count(*) FROM generate_series(1, 1000)"})));
     for answer in futures_join(all).await {
         assert_eq!(answer.unwrap()["rows"], json!([[1000]]));
     }
     let held = "SELECT count(*)::text FROM pg_stat_activity WHERE usename = 'reader'";
-    assert!(own(&mut root, held, &[]).await.unwrap()[0][0].as_deref().unwrap().parse::<usize>().unwrap() <= limits().pool);
+    assert!(
+        own(&mut root, held, &[]).await.unwrap()[0][0].as_deref().unwrap().parse::<usize>().unwrap() <= limits().pool
+    );
 }
 
 /// All at once, in this task.

@@ -33,10 +33,13 @@ fn fingerprint(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn bare(path: PathBuf) -> Sqlite {
-    let rule = Arc::new(Sql::compile(&lockgate_policy::sql::Spec {
-        dialect: lockgate_policy::sql::Dialect::Sqlite,
-        ..Default::default()
-    }).unwrap());
+    let rule = Arc::new(
+        Sql::compile(&lockgate_policy::sql::Spec {
+            dialect: lockgate_policy::sql::Dialect::Sqlite,
+            ..Default::default()
+        })
+        .unwrap(),
+    );
     Sqlite { path: Some(path), rule, patience: Duration::from_secs(1), places: Arc::new(Semaphore::new(2)) }
 }
 
@@ -66,7 +69,12 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     eprintln!("SQLite without the parser: {count} attacks, {} ran and left nothing: {ran:#?}", ran.len());
     assert!(!Path::new("/tmp/planted.db").exists() && !Path::new("planted.db").exists());
     // A limit of the whole process that an attack could have set.
-    assert!(Connection::open_in_memory().unwrap().execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(1000000))").is_ok());
+    assert!(
+        Connection::open_in_memory()
+            .unwrap()
+            .execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(1000000))")
+            .is_ok()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +110,10 @@ async fn harmless_statements_run_and_values_come_back_as_they_are() {
     assert_eq!(schema["keys"][1]["definition"], "(order_id) REFERENCES orders (id)", "{schema}");
     let indexes = rig.call("database/schema", json!({"table": "orders"})).await.unwrap();
     assert_eq!(indexes["indexes"][0]["definition"], "(customer_id)", "{indexes}");
-    let plan = rig.call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]})).await.unwrap();
+    let plan = rig
+        .call("database/explain", json!({"sql": "SELECT * FROM orders WHERE id = ?", "parameters": [1]}))
+        .await
+        .unwrap();
     assert!(plan["plan"][0]["detail"].as_str().unwrap().contains("SEARCH"), "{plan}");
 }
 

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Ends the server when its standard input ends, which it does with the test, however that goes.
-const WATCH: &str = "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
+const WATCH: &str =
+    "\"$@\" & pid=$!; read _; kill -INT $pid 2>/dev/null; sleep 0.2; kill -TERM $pid 2>/dev/null; wait $pid";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
@@ -120,7 +121,14 @@ pub(crate) fn mariadb() -> Option<Server> {
     let mut run = command("mysql", &mariadbd);
     // Servers on one machine clear each other's temporary tables away in a folder that they share.
     let temporary = format!("--tmpdir={}", folder.path().display());
-    run.args(["--no-defaults", &data, &temporary, "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M", "--skip-log-bin"]);
+    run.args([
+        "--no-defaults",
+        &data,
+        &temporary,
+        "--bind-address=127.0.0.1",
+        "--innodb-buffer-pool-size=16M",
+        "--skip-log-bin",
+    ]);
     run.args([format!("--port={port}"), format!("--socket={}", folder.path().join("socket").display())]);
     Some(start(&run, folder, port))
 }
