@@ -65,14 +65,14 @@ pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
 }
 
 /// All tools, every page.
-pub(crate) async fn tools(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> {
+pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Result<Vec<Value>> {
     let (mut all, mut cursor) = (Vec::new(), None::<Value>);
     loop {
         let mut params = Map::new();
         if let Some(cursor) = cursor {
             params.insert("cursor".into(), cursor);
         }
-        let mut result = ask(gateway, Method::ToolsList, params).await?;
+        let mut result = ask(gateway, at, Method::ToolsList, params).await?;
         if let Some(Value::Array(tools)) = result.get_mut("tools").map(Value::take) {
             all.extend(tools);
         }
@@ -84,16 +84,26 @@ pub(crate) async fn tools(gateway: &Arc<Gateway>) -> anyhow::Result<Vec<Value>> 
 }
 
 /// Calls one tool.
-pub(crate) async fn call(gateway: &Arc<Gateway>, name: &str, arguments: Value) -> anyhow::Result<Answer> {
+pub(crate) async fn call(
+    gateway: &Arc<Gateway>,
+    at: &Endpoint,
+    name: &str,
+    arguments: Value,
+) -> anyhow::Result<Answer> {
     let mut params = Map::new();
     params.insert("name".into(), name.into());
     params.insert("arguments".into(), arguments);
-    let result = ask(gateway, Method::ToolsCall, params).await?;
+    let result = ask(gateway, at, Method::ToolsCall, params).await?;
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     Ok(Answer { result, is_error })
 }
 
-async fn ask(gateway: &Arc<Gateway>, method: Method, mut params: Map<String, Value>) -> anyhow::Result<Value> {
+async fn ask(
+    gateway: &Arc<Gateway>,
+    at: &Endpoint,
+    method: Method,
+    mut params: Map<String, Value>,
+) -> anyhow::Result<Value> {
     let revision = Revision::NEWEST_MODERN.as_str();
     let mut headers = HeaderMap::new();
     headers.insert(VERSION_HEADER, HeaderValue::from_static(revision));
@@ -103,16 +113,10 @@ async fn ask(gateway: &Arc<Gateway>, method: Method, mut params: Map<String, Val
     }
     params.insert("_meta".into(), json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}));
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
-    let (endpoint, peer) = (Endpoint::All, Peer::Stdio);
+    let (endpoint, peer) = (at.clone(), Peer::Stdio);
     let credentials = Credentials { peer, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
-    let inbound = Inbound {
-        endpoint,
-        peer,
-        principal,
-        verb: Verb::Post(message.to_string().into()),
-        headers,
-    };
+    let inbound = Inbound { endpoint, peer, principal, verb: Verb::Post(message.to_string().into()), headers };
     let Reply::Message { body, .. } = gateway.receive(inbound).await else { bail!("the gateway gave no answer") };
     let mut answer: Value = serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
     if let Some(error) = answer.get("error") {

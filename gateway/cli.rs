@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use lockgate_config::{Flags, Loaded, Sources, Transport};
 
-use crate::{app, ask, keys, pins, policies, show, verify};
+use crate::{app, ask, keys, pins, policies, remote, show, verify};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -30,6 +30,7 @@ Examples:
   lockgate check                             find every mistake in the configuration
   lockgate tools                             what clients will see
   lockgate call example__echo '{\"text\":\"hi\"}'
+  lockgate tools --url http://127.0.0.1:3001 of a gateway that is running
 
 A configuration file is as short as this:
   servers:
@@ -67,11 +68,19 @@ enum Command {
     /// Check the configuration and report every mistake; exit code 1 if there is one
     Check,
     /// Connect to every server and show how it is
-    Servers,
+    Servers {
+        #[command(flatten)]
+        at: At,
+    },
     /// Connect to every server and list the tools as clients see them
-    Tools,
+    Tools {
+        #[command(flatten)]
+        at: At,
+    },
     /// Call one tool
     Call {
+        #[command(flatten)]
+        at: At,
         /// Exposed name, such as `time__get_current_time` or `time/get_current_time`
         name: String,
         /// Arguments as a JSON object; `-` reads them from stdin
@@ -101,11 +110,40 @@ enum Command {
     },
 }
 
+/// A gateway that is running.
+#[derive(Args, Clone)]
+struct At {
+    /// Ask the gateway that runs at this address, instead of starting one with the configuration here
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Its bearer key [default: the variable LOCKGATE_KEY]
+    #[arg(long, value_name = "KEY", requires = "url")]
+    key: Option<String>,
+}
+
+impl Command {
+    fn at(&self) -> Option<&At> {
+        match self {
+            Self::Servers { at } | Self::Tools { at } | Self::Call { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
-    let sources = sources(&cli.common);
+    let mut sources = sources(&cli.common);
+    let at = cli.command.as_ref().and_then(Command::at).cloned();
+    let elsewhere = at.as_ref().is_some_and(|at| at.url.is_some());
+    if let Some(At { url: Some(url), key }) = at {
+        let key = key.or_else(|| sources.env.get("LOCKGATE_KEY").cloned());
+        sources = match remote::sources(&url, key.as_deref(), sources) {
+            Ok(sources) => sources,
+            Err(error) => return finish(Err(error)),
+        };
+    }
     if let Some(Command::Schema { policy, cases }) = cli.command {
         let schema = match (policy, cases) {
             (true, _) => lockgate_policy::file::schema(),
@@ -152,17 +190,21 @@ pub fn run() -> ExitCode {
         Command::Check => check(&loaded, json),
         Command::Serve => finish(app::serve(loaded, sources)),
         Command::Stdio => finish(app::stdio(loaded, sources)),
-        Command::Servers => finish(ask::with_gateway(loaded, async |gateway| {
-            let servers = show::Servers::of(gateway);
+        Command::Servers { .. } => finish(ask::with_gateway(loaded, async |gateway| {
+            let servers = match elsewhere {
+                true => show::Servers::told(remote::servers(gateway).await?),
+                false => show::Servers::of(gateway),
+            };
             Ok((servers.render(json), ExitCode::SUCCESS))
         })),
-        Command::Tools => finish(ask::with_gateway(loaded, async |gateway| {
-            let tools = ask::tools(gateway).await?;
+        Command::Tools { .. } => finish(ask::with_gateway(loaded, async |gateway| {
+            let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
             Ok((show::tools(&tools, json), ExitCode::SUCCESS))
         })),
-        Command::Call { name, arguments } => finish(ask::arguments(&arguments).and_then(|arguments| {
+        Command::Call { name, arguments, .. } => finish(ask::arguments(&arguments).and_then(|arguments| {
             ask::with_gateway(loaded, async |gateway| {
-                let answer = ask::call(gateway, &name, arguments).await?;
+                let at = remote::place(gateway, elsewhere)?;
+                let answer = ask::call(gateway, &at, &name, arguments).await?;
                 let code = if answer.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
                 Ok((show::answer(&answer, json), code))
             })
@@ -206,6 +248,7 @@ fn sources(common: &Common) -> Sources {
             profile: common.profile.clone(),
             ..Flags::default()
         },
+        without_file: false,
         env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
         cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
     }

@@ -28,6 +28,8 @@ pub use schema::schema;
 pub struct Sources {
     /// `--config`. Without it `LOCKGATE_CONFIG`, then `lockgate.yaml`, `.yml`, `.toml` or `.json` in `cwd`, then defaults.
     pub config: Option<PathBuf>,
+    /// No configuration file is looked for.
+    pub without_file: bool,
     /// `--mcp-servers`: files of clients whose servers are added.
     pub mcp_servers: Vec<PathBuf>,
     pub flags: Flags,

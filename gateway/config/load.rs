@@ -68,6 +68,7 @@ impl Loading<'_> {
     fn file(&mut self) -> Layer {
         let cwd = &self.sources.cwd;
         let named = match (&self.sources.config, self.sources.env.get("LOCKGATE_CONFIG")) {
+            _ if self.sources.without_file => Ok(None),
             (Some(path), _) => Ok(Some(cwd.join(path))),
             (None, Some(path)) if !path.is_empty() => Ok(Some(cwd.join(path))),
             _ => source::locate(cwd),

@@ -170,7 +170,8 @@ fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Proble
 
 fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let seen = asked.view.tool(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("tool", &name))?;
+    let seen =
+        asked.view.tool(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("tool", &name))?;
     let entry = &seen.entry;
     if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(Problem::invalid("`params.arguments` must be an object"));
@@ -186,7 +187,11 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
 
 fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let seen = asked.view.prompt(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("prompt", &name))?;
+    let seen = asked
+        .view
+        .prompt(&name)
+        .filter(|seen| asked.sees(&seen.entry))
+        .ok_or_else(|| Problem::unknown("prompt", &name))?;
     let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
     let permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
     Ok(permitted.by(judged))
@@ -214,7 +219,16 @@ fn with_state(
         let inner = state::open(asked, server.slug(), &target, &token).ok_or_else(refused)?;
         replaced.push(("requestState", Some(inner)));
     }
-    Ok(Permitted { server, method: asked.request.method, target, replaced, metrics: None, rule: None, response: None, held: None })
+    Ok(Permitted {
+        server,
+        method: asked.request.method,
+        target,
+        replaced,
+        metrics: None,
+        rule: None,
+        response: None,
+        held: None,
+    })
 }
 
 fn completion(asked: &Asked) -> Result<Permitted, Problem> {
@@ -254,8 +268,16 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
     }
     object.close();
     let replaced = vec![("ref", Some(own_reference))];
-    let permitted =
-        Permitted { server, method: Method::Complete, target: own, replaced, metrics: None, rule: None, response: None, held: None };
+    let permitted = Permitted {
+        server,
+        method: Method::Complete,
+        target: own,
+        replaced,
+        metrics: None,
+        rule: None,
+        response: None,
+        held: None,
+    };
     Ok(permitted.by(judged))
 }
 
@@ -276,8 +298,7 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let server =
         asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
     let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
-    let (method, target, replaced) =
-        (asked.request.method, own.to_owned(), vec![("taskId", Some(write::quoted(own)))]);
+    let (method, target, replaced) = (asked.request.method, own.to_owned(), vec![("taskId", Some(write::quoted(own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
     Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response: None, held })
 }

@@ -21,6 +21,7 @@ mod principals;
 mod probing;
 mod reload;
 mod remote;
+mod remote;
 mod restart;
 mod sdk;
 mod shell;
