@@ -7,6 +7,7 @@ mod garbage;
 mod mistakes;
 mod precedence;
 mod secrets;
+mod web;
 
 use std::path::Path;
 

@@ -51,11 +51,14 @@ fn every_yaml_block_of_the_reference_is_valid() {
 }
 
 /// Folder, configuration file, servers in it.
-const EXAMPLES: [(&str, &str, usize); 5] = [
+const EXAMPLES: [(&str, &str, usize); 8] = [
     ("five-servers", "lockgate.yaml", 5),
     ("desktop-client", "lockgate.yaml", 2),
     ("remote-servers", "lockgate.yaml", 3),
     ("remote-servers", "lockgate.toml", 1),
+    ("auth", "lockgate.yaml", 2),
+    ("web", "lockgate.yaml", 0),
+    ("content", "lockgate.yaml", 0),
     ("shell", "lockgate.yaml", 0),
 ];
 

@@ -13,6 +13,10 @@ fn document(key: &Key, value: Value) -> String {
         "limits.bytes_in_flight" => document["http"]["body_bytes"] = json!(1024),
         _ => {}
     }
+    // What a server needs besides.
+    if key.path.starts_with(&["builtin".into(), "web".into()]) {
+        document["builtin"]["web"]["any_host"] = json!(true);
+    }
     let mut at = &mut document;
     for name in &key.path {
         let name = if name == "NAME" { "a" } else { name };

@@ -61,10 +61,7 @@ impl Compiled {
         for (at, prompt) in config.prompts.iter().enumerate() {
             let words = problems.prompt(at, prompt);
             if compiled.prompts.insert(prompt.name.clone(), (at, words)).is_some() {
-                problems.say(
-                    ["prompts", &at.to_string(), "name"],
-                    format!("there are two prompts named {:?}", prompt.name),
-                );
+                problems.say(["prompts", &at.to_string(), "name"], "is the name of another prompt");
             }
         }
         (compiled, problems.all)
@@ -108,8 +105,8 @@ impl Compiled {
                 }
             };
             let known: HashSet<&str> = parsed.names().collect();
-            if let Some(name) = template.values.keys().find(|name| !known.contains(name.as_str())) {
-                problems.say(path("values"), format!("the template has no variable {name:?}"));
+            if template.values.keys().any(|name| !known.contains(name.as_str())) {
+                problems.say(path("values"), "names a variable that the template does not have");
             }
             let (key, text) = match &template.body {
                 Body::Text(text) => ("text", text),
@@ -258,8 +255,8 @@ impl Problems<'_> {
     fn words<const N: usize>(&mut self, path: [&str; N], text: &str, known: &HashSet<&str>) -> Option<Words> {
         match Words::parse(text) {
             Ok(words) => {
-                if let Some(name) = words.names().find(|name| !known.contains(name)) {
-                    self.say(path, format!("there is nothing named {name:?} to put in"));
+                if words.names().any(|name| !known.contains(name)) {
+                    self.say(path, "has a gap for something that is not declared");
                 }
                 Some(words)
             }
@@ -285,13 +282,13 @@ impl Problems<'_> {
             let path = |key| ["prompts", &at, "arguments", &number, key];
             self.name(path("name"), &declared.name);
             if !known.insert(declared.name.as_str()) {
-                self.say(path("name"), format!("there are two arguments named {:?}", declared.name));
+                self.say(path("name"), "is the name of another argument");
             }
             if matches!(&declared.kind, Kind::Choice(values) if values.is_empty() || values.len() > PARTS) {
                 self.say(path("values"), format!("must be 1 to {PARTS} values"));
             }
-            if let Some(Err(words)) = declared.default.as_ref().map(|default| argument::read(declared, default)) {
-                self.say(path("default"), words);
+            if declared.default.as_ref().is_some_and(|default| argument::read(declared, default).is_err()) {
+                self.say(path("default"), "is not what the argument may be");
             }
             if declared.required && declared.default.is_some() {
                 self.say(path("required"), "an argument with a default is never missing; leave one of the two out");

@@ -119,12 +119,10 @@ impl Making {
         for name in list.split(',') {
             let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
             if !plain {
-                return Err(format!(
-                    "`{{{inside}}}` is no expression of level 1 to 3: names are of letters, digits and _"
-                ));
+                return Err("has an expression that is not of level 1 to 3: names are of letters, digits and _".into());
             }
             if self.names.iter().any(|known| known == name) {
-                return Err(format!("has the variable `{name}` twice"));
+                return Err("has a variable twice".into());
             }
             self.names.push(name.to_owned());
             names.push(name.to_owned());

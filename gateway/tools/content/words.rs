@@ -39,7 +39,7 @@ impl Words {
                 "" => Form::Plain,
                 "json" => Form::Json,
                 "quote" => Form::Quote,
-                other => return Err(format!("`{{{{{inside}}}}}`: there is no form {other:?}; use json or quote")),
+                _ => return Err("a gap has a form that there is not; use json or quote".into()),
             };
             pieces.push(Piece::Plain(std::mem::take(&mut plain)));
             pieces.push(Piece::Gap { name: name.trim().to_owned(), form });

@@ -54,12 +54,12 @@ impl Headers {
         for name in names {
             let stem = name.strip_suffix('*').unwrap_or(name);
             if HeaderName::from_bytes(stem.as_bytes()).is_err() {
-                return Err(format!("{name:?} is no name of a header"));
+                return Err("is no name of a header".into());
             }
             let stem = stem.to_ascii_lowercase();
             if stem.len() == name.len() {
                 if is_never(&stem) {
-                    return Err(format!("{name:?} can never be set by a caller"));
+                    return Err("can never be set by a caller".into());
                 }
                 exact.push(stem);
             } else {

@@ -36,9 +36,10 @@ impl Check<'_> {
             templates: raw.templates.iter().enumerate().map(|(at, entry)| self.content_template(at, entry)).collect(),
             prompts: raw.prompts.iter().map(prompt).collect(),
         };
-        if let Some(folder) = content.folder.as_ref().filter(|folder| !folder.is_dir()) {
-            let what = format!("there is no such folder: {}", folder.display());
-            self.error(&["builtin", "content", "folder"], what, "a relative path starts at the file that names it");
+        if content.folder.as_ref().is_some_and(|folder| !folder.is_dir()) {
+            let path = ["builtin", "content", "folder"];
+            let what = format!("there is no such folder{}", self.shown(&path));
+            self.error(&path, what, "a relative path starts at the file that names it");
         }
         for problem in content.problems() {
             let path: Vec<&str> =

@@ -66,9 +66,10 @@ impl Check<'_> {
         }
         for (at, host) in web.hosts.iter().enumerate() {
             let spec = Spec { hosts: vec![host.clone()], ..Spec::default() };
-            if let Err(words) = Rule::compile(&spec) {
-                let what = format!("is no host: {words}");
-                self.item_error(&["builtin", "web", "hosts"], at, &what, "write a name such as api.example.com");
+            if Rule::compile(&spec).is_err() {
+                let hint =
+                    "write api.example.com or *.example.com; `any_host` allows all, and `addresses` has addresses";
+                self.item_error(&["builtin", "web", "hosts"], at, "is no name of a host", hint);
             }
         }
         for (at, name) in web.headers.iter().enumerate() {
