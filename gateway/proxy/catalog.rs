@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use lockgate_policy::pin::Pins;
 use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
@@ -12,6 +13,7 @@ use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
 use crate::face::Endpoint;
+use crate::inspect::{self, Inspected, Known};
 use crate::list::Rendered;
 use crate::stage::Standing;
 
@@ -24,6 +26,8 @@ pub(crate) struct Catalog {
     pub(crate) version: u64,
     pub(crate) servers: Servers,
     items: [Vec<Arc<Entry>>; 4],
+    /// Tools that nobody sees until an operator has looked at them.
+    quarantined: Vec<Arc<Entry>>,
     /// What each server declared, and its instructions.
     declared: BTreeMap<Slug, Declared>,
 }
@@ -56,6 +60,8 @@ pub(crate) struct Entry {
     pub(crate) asks: bool,
     /// Where calls are counted; tools only.
     pub(crate) metrics: Option<Arc<ToolMetrics>>,
+    /// What its definition is like; tools only.
+    pub(crate) inspected: Option<Arc<Inspected>>,
     /// The category of a built-in server.
     category: Option<Arc<str>>,
     /// What the server says of the tool.
@@ -134,9 +140,10 @@ pub(crate) struct View {
 
 impl Catalog {
     /// Merges what the servers offer now.
-    pub(crate) fn merge(version: u64, servers: Servers, naming: Naming, metrics: &Metrics) -> Self {
+    pub(crate) fn merge(servers: Servers, naming: Naming, pins: &Pins, before: Option<&Self>, metrics: &Metrics) -> Self {
+        let known = Known::of(before);
         let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
-        let items = ListKind::ALL.map(|kind| {
+        let mut items = ListKind::ALL.map(|kind| {
             let all: Vec<_> = catalogs
                 .iter()
                 .flat_map(|(slug, server, c)| {
@@ -154,29 +161,47 @@ impl Catalog {
             };
             type One<'a> = (&'a Slug, &'a Arc<dyn Upstream>, &'a Item, bool);
             let entry = |((slug, server, item, asks), exposed): (One<'_>, String)| {
-                let metrics = (kind == ListKind::Tools).then(|| metrics.tool(slug, &item.key));
+                let is_tool = kind == ListKind::Tools;
+                let metrics = is_tool.then(|| metrics.tool(slug, &item.key));
+                let category = category(&**server);
+                let inspected = is_tool.then(|| known.inspect(slug, item, category.is_some(), pins));
                 Arc::new(Entry {
                     slug: slug.clone(),
                     server: Arc::clone(server),
                     exposed: exposed.into(),
-                    item: item.clone(),
+                    item: inspect::shown(item, pins),
                     asks,
                     metrics,
-                    category: category(&**server),
+                    inspected,
+                    category,
                     annotations: if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() },
                 })
             };
-            all.into_iter().zip(exposed).map(entry).collect()
+            all.into_iter().zip(exposed).map(entry).collect::<Vec<_>>()
         });
+        let held = |entry: &mut Arc<Entry>| entry.inspected.as_ref().is_some_and(|inspected| inspected.quarantined);
+        let quarantined = items[index(ListKind::Tools)].extract_if(.., held).collect();
         let declared = catalogs
             .iter()
             .map(|(slug, server, c)| {
-                let (offers, instructions) = (c.offers, c.instructions.clone());
+                let instructions = c.instructions.as_ref().map(|text| inspect::instructions(text, pins));
+                let offers = c.offers;
                 ((*slug).clone(), Declared { offers, instructions, status: server.status(), version: c.version })
             })
             .collect();
         drop(catalogs);
-        Self { version, servers, items, declared }
+        let version = before.map_or(0, |before| before.version + 1);
+        Self { version, servers, items, quarantined, declared }
+    }
+
+    /// All tools, quarantined ones too.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.items(ListKind::Tools).iter().chain(&self.quarantined)
+    }
+
+    /// How many tools of a server are quarantined.
+    pub(crate) fn quarantined(&self, slug: &Slug) -> usize {
+        self.quarantined.iter().filter(|entry| entry.slug == *slug).count()
     }
 
     pub(crate) fn items(&self, kind: ListKind) -> &[Arc<Entry>] {

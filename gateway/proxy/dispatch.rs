@@ -81,6 +81,7 @@ async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
             return done(&asked, Err(problem));
         }
     };
+    gateway.sole.note(asked.principal.key());
     match &asked.session {
         None if !may_stream(&asked) => {
             let answer = complete(gateway, &asked, permitted, None).await;

@@ -28,6 +28,7 @@ use crate::hub::{self, Hub};
 use crate::inspect::{self, Suspect};
 use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
+use crate::sole::Sole;
 use crate::stage::{Setup, Standing};
 use crate::streams::Streams;
 use crate::{Config, legacy, modern};
@@ -41,6 +42,7 @@ pub struct Gateway {
     pub(crate) stopping: CancellationToken,
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
+    pub(crate) sole: Sole,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     /// Where decisions and outcomes are recorded.
@@ -116,6 +118,7 @@ impl Gateway {
             sessions: Sessions::new(),
             stopping: CancellationToken::new(),
             streams: Arc::default(),
+            sole: Sole::default(),
             metrics,
             tracer,
             audit,
@@ -306,6 +309,18 @@ impl Gateway {
             });
             for kind in changes.iter() {
                 session.list_changed(*kind);
+            }
+        }
+    }
+
+    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about their own principal.
+    pub(crate) fn tell_log(&self, slug: &str, note: &Request) {
+        let setup = self.setup();
+        for session in self.sessions.all().iter().filter(|s| self.sole.is(s.principal.key())) {
+            let standing = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
+            let view = self.hub.view(&session.endpoint, &setup, &standing);
+            if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
+                lockgate_upstream::ClientSession::log(&**session, slug, note);
             }
         }
     }

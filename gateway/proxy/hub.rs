@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lockgate_policy::pin::Pins;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_telemetry::{Metrics, ServerState};
 use lockgate_upstream::{Event, Events, ListKind, State, Upstream};
@@ -15,6 +16,7 @@ use tokio::sync::{Notify, broadcast};
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
+use crate::inspect;
 use crate::stage::{Setup, Standing};
 
 /// Changes within this time are merged once.
@@ -48,7 +50,7 @@ impl Hub {
     pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
             servers: Mutex::default(),
-            catalog: ArcSwap::from_pointee(Catalog::merge(0, Servers::new(), naming, metrics)),
+            catalog: ArcSwap::from_pointee(Catalog::merge(Servers::new(), naming, &Pins::default(), None, metrics)),
             views: moka::sync::Cache::builder().max_capacity(4096).build(),
             events: broadcast::channel(BACKLOG).0,
             news: broadcast::channel(BACKLOG).0,
@@ -131,8 +133,11 @@ impl Hub {
     fn rebuild(&self, setup: &Setup, metrics: &Metrics) {
         let servers = self.servers.lock().clone();
         let pending = servers.values().any(|s| s.status().state == State::Pending);
-        let version = self.catalog.load().version + 1;
-        self.catalog.store(Arc::new(Catalog::merge(version, servers, setup.naming, metrics)));
+        let before = self.catalog.load_full();
+        let pins = &setup.config.pins;
+        let after = Catalog::merge(servers, setup.naming, pins, Some(&before), metrics);
+        inspect::tell(&before, &after, pins);
+        self.catalog.store(Arc::new(after));
         let _ = self.news.send(News::Catalog);
         if !pending {
             self.settled.store(true, Ordering::Release);
@@ -159,6 +164,10 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                 Ok(Event::Updated { slug, uri, .. }) => {
                     gateway.tell_updated(&slug, &uri);
                     let _ = hub.news.send(News::Updated { slug, uri: uri.into() });
+                    false
+                }
+                Ok(Event::Logged { slug, note }) => {
+                    gateway.tell_log(&slug, &note);
                     false
                 }
                 Err(broadcast::error::RecvError::Lagged(_)) => true,
@@ -201,6 +210,7 @@ fn report(before: &Catalog, after: &Catalog, metrics: &Metrics) {
         if known.is_some_and(|(_, version)| version > 0 && catalog.version > version) {
             counters.list_changed();
         }
+        counters.set_quarantined(after.quarantined(slug));
         metrics.keep_tools(slug, catalog.tools.iter().map(|tool| &*tool.key));
     }
 }

@@ -172,6 +172,7 @@ fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
 
 async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let permitted = authorize(asked).inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
+    gateway.sole.note(asked.principal.key());
     let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
     let began = Instant::now();
     let done = subscribe_to(asked, &permitted).await;

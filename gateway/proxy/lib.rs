@@ -17,6 +17,7 @@ mod rescue;
 mod response;
 mod session;
 mod sight;
+mod sole;
 mod stage;
 mod state;
 mod streams;

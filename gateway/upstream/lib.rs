@@ -76,6 +76,8 @@ pub enum Event {
     Changed { slug: Arc<str> },
     /// A resource (own URI) that was subscribed to has changed; `params` as the server sent them.
     Updated { slug: Arc<str>, uri: String, params: bytes::Bytes },
+    /// It logged something (`notifications/message`) outside of any call, on a connection that all clients share.
+    Logged { slug: Arc<str>, note: Arc<lockgate_protocol::jsonrpc::Request> },
 }
 
 /// Where servers send their events: a bounded channel that drops the oldest when nobody reads.

@@ -16,7 +16,7 @@ use crate::failure::Kind;
 use crate::handshake::{self, Introduction, Refused};
 use crate::http::HttpLink;
 use crate::link::Inbox;
-use crate::receiver::{Acknowledgements, Behind, Over, Receiver};
+use crate::receiver::{Acknowledgements, Behind, Over, Pace, Receiver};
 use crate::status::Stage;
 use crate::{process, sse};
 
@@ -56,6 +56,7 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
         behind,
         over: over.clone(),
         acknowledgements: Arc::clone(&acknowledgements),
+        logged: Pace::default(),
     });
     let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
     let choice = if known { EraChoice::Legacy } else { shared.config.era };

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockgate_protocol::code;
@@ -28,6 +29,30 @@ pub(crate) struct Receiver {
     /// Why the connection is over, once it is.
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
+    pub(crate) logged: Pace,
+}
+
+/// Log messages outside of calls that are passed on within one second.
+const LOGGED: u32 = 50;
+
+/// Counts log messages, so that one server cannot crowd out what others have to tell.
+#[derive(Default)]
+pub(crate) struct Pace(Mutex<Option<(Instant, u32)>>);
+
+impl Pace {
+    fn admits(&self, now: Instant) -> bool {
+        let mut state = self.0.lock();
+        match state.as_mut() {
+            Some((since, count)) if now.duration_since(*since) < Duration::from_secs(1) => {
+                *count += 1;
+                *count <= LOGGED
+            }
+            _ => {
+                *state = Some((now, 1));
+                true
+            }
+        }
+    }
 }
 
 /// Who is behind a connection.
@@ -101,8 +126,13 @@ impl Inbox for Receiver {
             Method::Message => match (running, self.behind.session()) {
                 (Some(conversation), _) => conversation.log(&note),
                 (None, Some(session)) => session.log(&self.slug, &note),
-                // It may be about another client's call, so nobody gets it.
-                (None, None) => tracing::debug!(server = %self.slug, "log message that belongs to no call"),
+                // It may be about any client's call: whoever takes it decides whom it may be told.
+                (None, None) if !matches!(self.behind, Behind::Anybody) || !self.logged.admits(Instant::now()) => {
+                    tracing::debug!(server = %self.slug, "log message dropped");
+                }
+                (None, None) => {
+                    let _ = self.events.send(Event::Logged { slug: Arc::clone(&self.slug), note: Arc::new(note) });
+                }
             },
             Method::Acknowledged => self.acknowledge(&note),
             Method::Progress | Method::Cancelled => {}
@@ -169,3 +199,6 @@ fn params_text(message: &Request) -> Vec<u8> {
     object.close();
     out
 }
+
+#[cfg(test)]
+mod tests;
