@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod gate;
+pub mod issuer;
 pub mod upstream;
 
 use std::time::{Duration, Instant};

@@ -80,7 +80,7 @@ impl Gate {
             if let Ok(Some(exit)) = gate.child.try_wait() {
                 panic!("lockgate ended ({exit}):\n{text}");
             }
-            let after = text.split_once(" listens on http://")?.1;
+            let after = text.split_once(" listens on ")?.1.split_once("://")?.1;
             after.split_whitespace().next()?.parse().ok()
         })
         .await;

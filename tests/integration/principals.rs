@@ -1,0 +1,237 @@
+//! Two callers with keys of their own (rows A-05, S-03, T-08, F-13): nothing that is kept for one can be used by the
+//! other, whatever they know of each other. And the life of a key: made, used, revoked, while the gateway runs.
+
+use crate::rig::client::{MODERN, Request};
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// A key of the gate's keys file, made by the program.
+async fn key(gate: &Gate, name: &str, more: &[&str]) -> String {
+    let file = gate.folder.path().join("keys.yaml");
+    let made = command().args(["keys", "create", name, "--json", "--file"]).arg(file).args(more).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let key = made["key"].as_str().unwrap().to_owned();
+    until("the key is taken over", async || {
+        let known = list().with("Authorization", &format!("Bearer {key}")).send(gate.address).await.status;
+        (known != 401).then_some(())
+    })
+    .await;
+    key
+}
+
+fn list() -> Request {
+    Request::modern("/mcp", "tools/list", json!({}))
+}
+
+trait By {
+    fn by(self, key: &str) -> Self;
+}
+
+impl By for Request {
+    fn by(self, key: &str) -> Self {
+        self.with("Authorization", &format!("Bearer {key}"))
+    }
+}
+
+async fn gate(server: &Upstream, more: Value) -> Gate {
+    let mut config = json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"}});
+    for (name, value) in more.as_object().unwrap() {
+        config[name] = value.clone();
+    }
+    Gate::start(config).await
+}
+
+/// Opens a legacy session; gives its id.
+async fn session(gate: &Gate, key: &str, version: &str) -> String {
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let answer = Request::bare("POST", "/mcp", body).by(key).send(gate.address).await;
+    answer.header("mcp-session-id").unwrap_or_else(|| panic!("{}", answer.text())).to_owned()
+}
+
+/// POST, GET, DELETE and a batch: a session answers its own principal alone, and the other's is like an unknown one.
+#[tokio::test]
+async fn a_session_is_of_one_principal() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({})).await;
+    let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
+    let id = session(&gate, &one, "2025-03-26").await;
+    let at = gate.address;
+    let requests = |id: &str| {
+        let call = Request::legacy("/mcp", id, 1, "tools/call", &json!({"name": "a__t", "arguments": {}}));
+        let note = Request::bare("POST", "/mcp", r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        let answer = Request::bare("POST", "/mcp", r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        let batch = Request::bare("POST", "/mcp", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#);
+        let get = Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream");
+        let resumed = get.clone().with("Last-Event-ID", "0-0");
+        let delete = Request::bare("DELETE", "/mcp", "");
+        [call, note, answer, batch, get, resumed, delete].map(|request| request.with("Mcp-Session-Id", id))
+    };
+    let unknown = requests("0123456789abcdef0123456789abcdef");
+    for (foreign, unknown) in requests(&id).into_iter().zip(unknown) {
+        let (foreign, unknown) = (foreign.by(&two).send(at).await, unknown.by(&two).send(at).await);
+        assert!(matches!(foreign.status, 404 | 400), "{} {}", foreign.status, foreign.text());
+        assert_eq!((foreign.status, foreign.text()), (unknown.status, unknown.text()));
+    }
+    for request in requests(&id) {
+        assert_eq!(request.send(at).await.status, 401, "without a key");
+    }
+    assert_eq!(server.count("tools/call"), 0);
+    let [call, .., delete] = requests(&id);
+    assert_eq!(call.clone().by(&one).send(at).await.code(), 0, "it lives on for its own");
+    assert_eq!(delete.by(&one).send(at).await.status, 204);
+    assert_eq!(call.by(&one).send(at).await.status, 404);
+}
+
+/// A server whose call asks a question, whose other call becomes a task, and whose list has two tools.
+fn asking(heard: &Heard) -> Say {
+    let name = heard.body["params"]["name"].as_str().unwrap_or_default();
+    match (heard.method(), name) {
+        ("server/discover", _) => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": [MODERN], "ttlMs": 0, "cacheScope": "private",
+            "capabilities": {"tools": {}, "extensions": {TASKS: {}}},
+        }))),
+        ("tools/call", "ask") if heard.body["params"]["requestState"].is_null() => {
+            let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "?",
+                "requestedSchema": {"type": "object", "properties": {}}}});
+            Say::Json(heard.result(json!({
+                "resultType": "input_required", "inputRequests": {"q": form}, "requestState": "inner",
+            })))
+        }
+        ("tools/call", "job") => Say::Json(heard.result(json!({
+            "resultType": "task", "taskId": "inner-task", "status": "working", "ttlMs": 60_000, "pollIntervalMs": 100,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+        }))),
+        ("tasks/get" | "tasks/cancel" | "tasks/update", _) => Say::Json(heard.result(json!({
+            "resultType": "complete", "taskId": "inner-task", "status": "working", "ttlMs": 60_000,
+            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+        }))),
+        _ => modern(&["ask", "job"])(heard),
+    }
+}
+
+fn able(mut params: Value) -> Value {
+    let capabilities = json!({"elicitation": {"form": {}}, "extensions": {TASKS: {}}});
+    params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    params
+}
+
+#[track_caller]
+fn assert_invalid(answer: &Answer) {
+    assert_eq!(answer.code(), -32602, "{}", answer.text());
+}
+
+/// Cursors, request states and task ids open for the principal that they were made for.
+#[tokio::test]
+async fn sealed_tokens_are_of_one_principal() {
+    let server = Upstream::http(asking).await;
+    let gate = gate(&server, json!({"limits": {"page_items": 1}})).await;
+    let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
+    let at = gate.address;
+
+    let page = list().by(&one).send(at).await.result();
+    let next = Request::modern("/mcp", "tools/list", json!({"cursor": page["nextCursor"]}));
+    assert_invalid(&next.clone().by(&two).send(at).await);
+    assert_eq!(next.by(&one).send(at).await.result()["tools"].as_array().unwrap().len(), 1);
+
+    let call = |more: Value| {
+        let mut params = json!({"name": "a__ask", "arguments": {}});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Request::modern("/mcp", "tools/call", able(params))
+    };
+    let asked = call(json!({})).by(&one).send(at).await.result();
+    assert_eq!(asked["resultType"], "input_required", "{asked}");
+    let again = json!({"requestState": asked["requestState"], "inputResponses": {"q": {"action": "decline"}}});
+    let before = server.count("tools/call");
+    assert_invalid(&call(again.clone()).by(&two).send(at).await);
+    assert_eq!(server.count("tools/call"), before);
+    assert_eq!(call(again).by(&one).send(at).await.code(), 0);
+
+    let job = Request::modern("/mcp", "tools/call", able(json!({"name": "a__job", "arguments": {}})));
+    let task = job.by(&one).send(at).await.result()["taskId"].as_str().unwrap().to_owned();
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        let ask = |id: &str| {
+            let params = able(json!({"taskId": id, "inputResponses": {}}));
+            Request::modern("/mcp", method, params)
+        };
+        let (foreign, unknown) = (ask(&task).by(&two).send(at).await, ask("nothing").by(&two).send(at).await);
+        assert_invalid(&foreign);
+        assert_eq!(foreign.text(), unknown.text());
+        assert_eq!(server.count(method), 0);
+        assert_eq!(ask(&task).by(&one).send(at).await.code(), 0, "{method}");
+    }
+}
+
+/// `limits.streams_per_principal`: one's streams are bounded, and do not count against the other.
+#[tokio::test]
+async fn streams_are_bounded_for_each_principal() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = gate(&server, json!({"limits": {"streams_per_principal": 2}})).await;
+    let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
+    let at = gate.address;
+    let listen =
+        || Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    let id = session(&gate, &one, "2025-11-25").await;
+    let get = || Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream").with("Mcp-Session-Id", &id);
+    let mut first = listen().by(&one).open(at).await;
+    assert!(first.next().await.is_some(), "acknowledged");
+    let second = get().by(&one).open(at).await;
+    assert_eq!(second.head.status, 200);
+    assert_eq!(listen().by(&one).send(at).await.code(), -31053);
+    assert_eq!((get().by(&one).send(at).await.status), 503);
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let mut other = listen().by(&two).open(at).await;
+        assert!(other.next().await.is_some());
+        others.push(other);
+    }
+    assert_eq!(listen().by(&two).send(at).await.code(), -31053);
+    drop(second);
+    until("the place is free again", async || {
+        let stream = listen().by(&one).open(at).await;
+        let kind = stream.head.header("content-type").unwrap_or_default().to_owned();
+        kind.starts_with("text/event-stream").then_some(())
+    })
+    .await;
+}
+
+/// Revocation, expiry and scopes, without a restart; a broken keys file changes nothing.
+#[tokio::test]
+async fn keys_come_and_go_while_the_gateway_runs() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let scopes = json!({"keys_file": "keys.yaml", "scopes": {"required": ["mcp"]}});
+    let gate = gate(&server, json!({"auth": scopes})).await;
+    let (at, file) = (gate.address, gate.folder.path().join("keys.yaml"));
+    assert_eq!(list().send(at).await.status, 401, "no key yet, and nobody is let in");
+    let (one, two) = (key(&gate, "one", &["--scope", "mcp"]).await, key(&gate, "two", &["--scope", "mcp"]).await);
+    let bare = key(&gate, "bare", &[]).await;
+    let refused = list().by(&bare).send(at).await;
+    assert_eq!((refused.status, refused.code()), (403, -31003));
+    assert!(refused.header("www-authenticate").is_some_and(|v| v.contains("insufficient_scope")), "{refused:?}");
+    let query = Request { path: format!("/mcp?access_token={one}"), ..list() };
+    assert_eq!(query.send(at).await.status, 401);
+
+    let id = session(&gate, &one, "2025-11-25").await;
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, "keys: [{ id: broken }]").unwrap();
+    until("the mistake is told", async || gate.log().contains("16 hexadecimal digits").then_some(())).await;
+    assert_eq!(list().by(&one).send(at).await.code(), 0);
+    std::fs::write(&file, good).unwrap();
+    let revoked = command().args(["keys", "revoke", &one, "--file"]).arg(&file).output().unwrap();
+    assert!(revoked.status.success() && !String::from_utf8_lossy(&revoked.stdout).contains(&one));
+    until("the key is revoked", async || (list().by(&one).send(at).await.status == 401).then_some(())).await;
+    let in_session = Request::legacy("/mcp", &id, 1, "tools/list", &json!({}));
+    assert_eq!(in_session.by(&one).send(at).await.status, 401, "its session is of no use");
+    assert_eq!(list().by(&two).send(at).await.code(), 0);
+    let past =
+        std::fs::read_to_string(&file).unwrap().replace("name: \"two\"", "name: \"two\"\n    expires: 2020-01-01");
+    std::fs::write(&file, past).unwrap();
+    until("the key is over", async || (list().by(&two).send(at).await.status == 401).then_some(())).await;
+    assert!(list().by(&two).send(at).await.text().contains("expired"));
+    let secrets = [one, two, bare].map(|key| key[20..].to_owned());
+    assert!(secrets.iter().all(|secret| !gate.log().contains(secret)), "no secret in the log");
+}
