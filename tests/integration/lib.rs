@@ -8,6 +8,8 @@
 
 mod rig;
 
+mod builtin;
+mod content;
 mod envelope;
 mod garbage;
 mod interactive;
@@ -15,20 +17,17 @@ mod legacy;
 mod limits;
 mod lists;
 mod oauth;
-mod oauth;
 mod outbound;
 mod policy;
-mod principals;
 mod principals;
 mod probing;
 mod reload;
 mod remote;
-mod remote;
 mod restart;
+mod rounds;
 mod sdk;
 mod shell;
 mod stdio;
 mod streams;
-mod tls;
 mod trust;
 mod tls;
