@@ -5,8 +5,10 @@ mod documents;
 mod edges;
 mod garbage;
 mod mistakes;
+mod policies;
 mod precedence;
 mod secrets;
+mod shell;
 mod web;
 
 use std::path::Path;

@@ -157,7 +157,7 @@ const CASES: &[Case] = &[
         "profile: production\nbuiltin: { example: true }\n",
         &[
             "lockgate.yaml:1:10: auth.key: must be given in production — write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable",
-            "lockgate.yaml:1:10: policy.tools.allow: must be given in production — list the tools that may be used, such as allow: [\"time__*\"]; \"*\" allows all",
+            "lockgate.yaml:1:10: policy.tools.allow: must be given in production — list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files",
             "lockgate.yaml:2:21: builtin.example: the example server is not for production — take it out, or use `profile: development`",
         ],
     ),

@@ -139,7 +139,7 @@ fn variables_reach_every_kind_of_value() {
         .env("LOCKGATE_HTTP__BODY_BYTES", "1MiB");
     let config = given.loaded().config;
     assert_eq!(config.listener.hosts, ["a.example", "b.example"]);
-    assert_eq!(config.policy.tools.allow, ["{a,b}__*", "c__*"]);
+    assert_eq!(config.policy.lists.tools.allow.unwrap(), ["{a,b}__*", "c__*"]);
     assert!(config.listener.sse);
     assert_eq!(config.listener.limits.body_bytes, 1 << 20);
     let [time, other] = &config.servers[..] else { panic!() };
@@ -196,7 +196,7 @@ fn profiles_change_what_is_not_said() {
     let config = Given::files(&[]).loaded().config;
     assert!(config.tools.system && config.tools.example && !config.production);
     assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Text);
-    assert_eq!(config.policy.tools.allow, ["*"]);
+    assert_eq!(config.policy.lists.tools.allow, None);
     let with_server = Given::yaml("servers: { a: { command: sh } }").loaded().config;
     assert!(!with_server.tools.example);
     let config = Given::yaml("profile: production\npolicy: { tools: { allow: [] } }")
@@ -205,8 +205,8 @@ fn profiles_change_what_is_not_said() {
         .config;
     assert!(config.production && config.tools.system && !config.tools.example);
     assert_eq!(config.telemetry.format, lockgate_telemetry::Format::Json);
-    assert_eq!(config.policy.tools.allow, Vec::<String>::new());
-    assert_eq!(config.policy.servers.allow, ["*"]);
+    assert_eq!(config.policy.lists.tools.allow, Some(Vec::new()));
+    assert_eq!(config.policy.lists.servers.allow, None);
 }
 
 #[test]
