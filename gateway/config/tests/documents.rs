@@ -51,7 +51,8 @@ fn every_yaml_block_of_the_reference_is_valid() {
 }
 
 /// Folder, configuration file, servers in it.
-const EXAMPLES: [(&str, &str, usize); 8] = [
+const EXAMPLES: [(&str, &str, usize); 10] = [
+    ("database", "lockgate.yaml", 0),
     ("five-servers", "lockgate.yaml", 5),
     ("desktop-client", "lockgate.yaml", 2),
     ("remote-servers", "lockgate.yaml", 3),
@@ -60,6 +61,7 @@ const EXAMPLES: [(&str, &str, usize); 8] = [
     ("web", "lockgate.yaml", 0),
     ("content", "lockgate.yaml", 0),
     ("shell", "lockgate.yaml", 0),
+    ("files", "lockgate.yaml", 0),
 ];
 
 #[test]

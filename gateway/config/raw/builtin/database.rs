@@ -17,9 +17,9 @@ pub struct Database {
     pub default: Option<Text>,
     /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources are imported.
     pub embedded: Embedded,
-    /// How long a statement may run when the caller does not say, 1–300 s.
-    pub timeout: Seconds<1, 300, 30>,
-    /// How long a caller may let it run, 1–280 s.
+    /// How long a statement may run when the caller does not say, 1–280 s.
+    pub timeout: Seconds<1, 280, 30>,
+    /// How long a caller may let it run, 1–280 s; at least `timeout`.
     pub max_timeout: Seconds<1, 280, 120>,
     /// How long a statement waits for a lock, 1–60 s.
     pub lock_timeout: Seconds<1, 60, 5>,

@@ -48,17 +48,13 @@ impl Check<'_> {
             folder.unwrap_or_else(|| self.sources.cwd.join(FOLDER))
         });
         let default = self.database_default(raw, &connections, embedded.is_some());
-        if raw.timeout.get() > raw.max_timeout.get() {
-            let what = "must not be more than `max_timeout`";
-            self.error(&["builtin", "database", "timeout"], what, "raise the other, or lower this one");
-        }
         Some(Database {
             connections,
             default: default?,
             embedded,
             limits: DatabaseLimits {
                 timeout: raw.timeout.duration(),
-                max_timeout: raw.max_timeout.duration(),
+                max_timeout: raw.max_timeout.duration().max(raw.timeout.duration()),
                 lock_timeout: raw.lock_timeout.duration(),
                 max_rows: raw.max_rows.size(),
                 max_bytes: raw.result_size.size(),
