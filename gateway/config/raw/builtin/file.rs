@@ -11,7 +11,7 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 pub struct File {
     /// The folders, at most 64, none in another; relative paths start from the first one. Needed.
     pub roots: Vec<Root>,
-    /// Globs of what is neither read nor changed, wherever it stands: `.env*`, `*.pem`, `private/**`. Default none.
+    /// Globs of what is neither read nor changed: `.env*` and `*.pem` at any depth, `private/**` below a root. Default none.
     pub deny: List,
     /// Globs of what is not changed. Default: `.git`, `.npmrc`, `.yarnrc*`, `**/node_modules/.bin`, which other programs take
     /// orders from.
