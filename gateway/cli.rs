@@ -169,7 +169,7 @@ pub fn run() -> ExitCode {
     {
         return finish(keys_command(command, &sources.cwd.join(file), cli.common.json));
     }
-    let loaded = match lockgate_config::load(&sources) {
+    let mut loaded = match lockgate_config::load(&sources) {
         Ok(loaded) => loaded,
         Err(report) => {
             let text = if cli.common.json {
@@ -186,6 +186,10 @@ pub fn run() -> ExitCode {
         }
     };
     let json = cli.common.json;
+    if matches!(cli.command, Some(Command::Servers { .. } | Command::Tools { .. } | Command::Pins(_))) {
+        // They call nothing, so there is nothing to record.
+        loaded.config.telemetry.audit = None;
+    }
     match cli.command.unwrap_or(default_command(&loaded)) {
         Command::Check => check(&loaded, json),
         Command::Serve => finish(app::serve(loaded, sources)),
@@ -199,7 +203,9 @@ pub fn run() -> ExitCode {
         })),
         Command::Tools { .. } => finish(ask::with_gateway(loaded, async |gateway| {
             let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
-            Ok((show::tools(&tools, json), ExitCode::SUCCESS))
+            let suspects = if json { Vec::new() } else { gateway.suspects() };
+            let text = show::tools(&tools, json);
+            Ok((text + &show::suspects(&suspects), ExitCode::SUCCESS))
         })),
         Command::Call { name, arguments, .. } => finish(ask::arguments(&arguments).and_then(|arguments| {
             ask::with_gateway(loaded, async |gateway| {
@@ -223,7 +229,10 @@ fn pins_command(loaded: Loaded, command: pins::Command, json: bool) -> anyhow::R
         anyhow::bail!("name the lock file in the configuration: pins: {{ file: lockgate.pins.json }}");
     };
     let lock = loaded.config.proxy.pins.lock.clone().unwrap_or_default();
-    ask::with_gateway(loaded, async move |gateway| pins::run(&command, gateway, &lock, &file, json))
+    ask::with_gateway(loaded, async move |gateway| {
+        futures_util::future::join_all(gateway.servers().iter().map(|server| server.survey())).await;
+        pins::run(&command, gateway, &lock, &file, json)
+    })
 }
 
 fn keys_command(command: &keys::Command, file: &Path, json: bool) -> anyhow::Result<(String, ExitCode)> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use lockgate_policy::pin::{self, Lock, Pin, Standing};
 use lockgate_proxy::Gateway;
-use lockgate_upstream::State;
+use lockgate_upstream::{ListKind, State};
 use serde_json::{Value, json};
 
 /// Digits of a fingerprint that tell definitions apart for people.
@@ -80,7 +80,8 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
         if server.status().peer.as_ref().is_some_and(|peer| peer.transport == "builtin") {
             continue;
         }
-        for item in &server.catalog().tools {
+        let catalog = server.catalog();
+        for item in catalog.tools.iter().chain(catalog.asking_items(ListKind::Tools)) {
             let (slug, tool) = (server.slug().to_owned(), item.key.to_string());
             let pin = Pin::of(&item.text).map_err(|error| anyhow!("{slug}/{tool}: {error}"))?;
             all.insert(pin::name(&slug, &tool), Offered { slug, tool, pin });

@@ -82,6 +82,8 @@ pub struct Config {
     pub telemetry: lockgate_telemetry::Config,
     pub tools: lockgate_tools::Config,
     pub admin: lockgate_admin::Config,
+    /// The lock file of tools: when it changes, load again.
+    pub pins_file: Option<PathBuf>,
     /// By slug, in alphabetical order; disabled ones too.
     pub servers: Vec<lockgate_upstream::Config>,
 }

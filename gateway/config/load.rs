@@ -46,6 +46,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     };
     let warnings = problems.finish()?;
     if let Some(config) = &config {
+        files.extend(config.pins_file.clone());
         files.extend(config.authn.keys_file.iter().map(|file| sources.cwd.join(file)));
         files.extend(config.policy.documents.iter().map(|document| sources.cwd.join(&document.name)));
     }

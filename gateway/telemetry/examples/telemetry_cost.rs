@@ -4,9 +4,10 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_telemetry::audit::Record;
+use lockgate_telemetry::audit::{self, OnFull, Record};
 use lockgate_telemetry::{Config, Format, Metrics, Outcome, TraceContext, init};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -30,6 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure("record a call", || black_box(&tool).record(Outcome::Ok, black_box(Duration::from_micros(800))))?;
     measure("gauge up and down", || drop(black_box(metrics.in_flight()).enter()))?;
     measure("audit, allowed (off)", || black_box(audit(black_box(true))).log())?;
+    for on_full in [OnFull::Deny, OnFull::Drop] {
+        trail(on_full)?;
+    }
     measure("read the clock twice", || _ = black_box(Instant::now().elapsed()))?;
     measure("parse a traceparent", || drop(black_box(TraceContext::parse(black_box(PARENT), Some("a=1")))))?;
     measure("child and its text", || _ = black_box(black_box(&parent).child().traceparent()))?;
@@ -45,6 +49,53 @@ fn main() -> Result<(), Box<dyn Error>> {
         started.elapsed().as_secs_f64() * 1e3
     )?;
     Ok(())
+}
+
+/// What a call pays for the decision and the outcome that it hands to the trail, while the writer is at work on another core.
+fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
+    const BURST: usize = 4000;
+    let folder = tempfile::tempdir()?;
+    let config = audit::Config {
+        output: audit::Output::File(folder.path().join("audit.jsonl")),
+        key: None,
+        on_full,
+        queue: 2 * BURST,
+        rotate_bytes: 1 << 30,
+        rotate_age: Duration::from_secs(3600),
+        keep: 1,
+        anchor: Duration::from_secs(3600),
+        arguments: audit::Arguments::Digest,
+    };
+    let counters = Arc::<audit::AuditCounters>::default();
+    let trail = audit::Trail::start(&config, Arc::clone(&counters), Box::new(<[u8]>::to_vec))?;
+    let (issuer, subject, rule): (Arc<str>, Arc<str>, Arc<str>) = ("key".into(), "ci".into(), "developers".into());
+    let mut best = Duration::MAX;
+    for round in 1..=20_u64 {
+        let started = Instant::now();
+        for _ in 0..BURST {
+            let asked = audit::Asked {
+                issuer: Arc::clone(&issuer),
+                subject: Arc::clone(&subject),
+                organisation: None,
+                agent: None,
+                method: "tools/call",
+                endpoint: String::new(),
+                server: Some("files".into()),
+                name: Some("files__read".into()),
+                trace: None,
+            };
+            let arguments = Some(br#"{"path":"/srv/data/report.txt","limit":100}"#.as_slice());
+            let ticket = trail.decide(asked, arguments, audit::Decision::Allow(Some(Arc::clone(&rule))))?;
+            ticket.finish(Outcome::Ok, Duration::from_micros(80));
+        }
+        best = best.min(started.elapsed());
+        while counters.written() < 1 + round * 2 * BURST as u64 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    trail.close();
+    let each = best.as_secs_f64() * 1e9 / BURST as f64;
+    Ok(writeln!(std::io::stdout(), "{:24} {each:>8.1} ns", format!("trail, {on_full:?}"))?)
 }
 
 fn measure(what: &str, mut act: impl FnMut()) -> std::io::Result<()> {
