@@ -136,8 +136,14 @@ impl Making {
             Some('#') => ("#", ",", ANY),
             Some('.') => (".", ".", UNDOTTED),
             Some('/') => ("/", "/", UNRESERVED),
-            Some(';') => return Ok(self.parameters(names)),
-            Some(mark) => return Ok(self.query(mark, names)),
+            Some(';') => {
+                self.parameters(names);
+                return Ok(());
+            }
+            Some(mark) => {
+                self.query(mark, names);
+                return Ok(());
+            }
         };
         for (at, name) in names.into_iter().enumerate() {
             let sign = regex::escape(if at == 0 { first } else { between });

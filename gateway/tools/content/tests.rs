@@ -1,5 +1,7 @@
 //! Tests of `content`, through real requests.
 
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
+
 use std::time::Duration;
 
 use lockgate_protocol::method::Method;

@@ -122,7 +122,8 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, Mistake> {
 fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, Mistake> {
     let html = matches!(kind, "text/html" | "application/xhtml+xml")
         || (kind.is_empty() && reply.body.trim_ascii_start().starts_with(b"<"));
-    if !html && !reading::is_text(kind) && !(kind.is_empty() && std::str::from_utf8(&reply.body).is_ok()) {
+    let plain = || reading::is_text(kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
+    if !html && !plain() {
         let (kind, size) = (if kind.is_empty() { "binary" } else { kind }, reply.body.len());
         return Err(Mistake(format!("the page is {kind} of {size} bytes and no text; use `request` to get its bytes")));
     }

@@ -124,7 +124,7 @@ impl Reader<'_> {
             }
             return;
         }
-        if SILENT.contains(&name) && !void || is_hidden(name, attributes) && !void {
+        if !void && (SILENT.contains(&name) || is_hidden(name, attributes)) {
             self.silent = Some((name.to_owned(), 1, WAYS.contains(&name)));
             return;
         }
