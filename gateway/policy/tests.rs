@@ -54,7 +54,11 @@ fn lists_allow_and_deny_as_before() {
         allow: Some(allow.iter().map(|&g| g.to_owned()).collect()),
         deny: deny.iter().map(|&g| g.to_owned()).collect(),
     };
-    let lists = Lists { servers: list(&["*"], &["secret"]), tools: list(&["git__*", "time/now"], &["git__push*"]), ..Lists::default() };
+    let lists = Lists {
+        servers: list(&["*"], &["secret"]),
+        tools: list(&["git__*", "time/now"], &["git__push*"]),
+        ..Lists::default()
+    };
     let policy = Policy::compile(&Config { lists, documents: vec![] }).unwrap();
     let rule = |name: &str| ask(&policy, &SOMEBODY, name, json!({})).rule;
     let decided = [
@@ -134,7 +138,8 @@ fn conditions_are_checked_when_they_are_loaded() {
 
 #[test]
 fn loops_over_large_arguments_are_refused_not_run() {
-    let policy = policy(json!([{"name": "a", "effect": "allow", "when": "arguments.l.all(x, arguments.l.all(y, x + y > 0))"}]));
+    let policy =
+        policy(json!([{"name": "a", "effect": "allow", "when": "arguments.l.all(x, arguments.l.all(y, x + y > 0))"}]));
     let began = std::time::Instant::now();
     let long: Vec<u32> = (1..50_000).collect();
     assert_eq!(ask(&policy, &SOMEBODY, "a__b", json!({"l": long})).decision, Expect::Deny);
@@ -152,8 +157,17 @@ fn all_mistakes_are_found_at_once() {
     ]));
     let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
     let wanted = [
-        "name", "what.tools.0", "when", "rate.per_minute", "arguments./y", "arguments./z.value", "arguments.x",
-        "arguments./x.set", "name", "what.methods.0", "what.methods",
+        "name",
+        "what.tools.0",
+        "when",
+        "rate.per_minute",
+        "arguments./y",
+        "arguments./z.value",
+        "arguments.x",
+        "arguments./x.set",
+        "name",
+        "what.methods.0",
+        "what.methods",
     ];
     assert_eq!(paths, wanted, "{found:?}");
 }
@@ -265,17 +279,16 @@ fn differences_are_told_by_policy() {
         let source = json!({"name": name, "effect": effect});
         Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }
     };
-    let with = |policies| Config {
-        documents: vec![Document { name: "p.yaml".into(), policies }],
-        ..Config::default()
-    };
-    let (old, new) = (with(vec![entry("a", "allow"), entry("b", "allow")]), with(vec![entry("a", "deny"), entry("c", "allow")]));
+    let with = |policies| Config { documents: vec![Document { name: "p.yaml".into(), policies }], ..Config::default() };
+    let (old, new) =
+        (with(vec![entry("a", "allow"), entry("b", "allow")]), with(vec![entry("a", "deny"), entry("c", "allow")]));
     assert_eq!(differences(&old, &new), ["~ a (p.yaml:3): effect", "+ c (p.yaml:3)", "- b (p.yaml)"]);
     assert!(differences(&old, &old).is_empty());
 }
 
 fn patterns() -> impl Strategy<Value = Option<Vec<String>>> {
-    let words = ["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme", "/mcp", "/servers/*"];
+    let words =
+        ["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme", "/mcp", "/servers/*"];
     proptest::option::weighted(0.4, proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..3))
         .prop_map(|list| list.map(|all| all.into_iter().map(str::to_owned).collect()))
 }

@@ -15,7 +15,11 @@ const ROUNDS: usize = 12;
 fn policies() -> impl Strategy<Value = Vec<Value>> {
     let words = ["a/*", "b/*", "*__read*", "a__query", "b/{query,write_file}", "*", "c/*", "*_file"];
     let list = proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..3);
-    let one = (proptest::bool::weighted(0.7), list, proptest::option::weighted(0.2, proptest::sample::select(vec!["a", "b"])))
+    let one = (
+        proptest::bool::weighted(0.7),
+        list,
+        proptest::option::weighted(0.2, proptest::sample::select(vec!["a", "b"])),
+    )
         .prop_map(|(allow, tools, server)| {
             let mut what = json!({ "tools": tools });
             if let Some(server) = server {
@@ -49,13 +53,14 @@ async fn what_is_listed_is_callable_and_the_rest_does_not_exist() {
         let gate = Gate::start(json!({"servers": servers, "policy": {"files": [file]}})).await;
         for path in ["/mcp", "/servers/a/mcp", "/servers/b/mcp"] {
             let listed = gate.modern(path, "tools/list", json!({})).await;
-            if listed.status == 404 {
+            if listed.status == 404 && path != "/mcp" {
                 // A server of which nothing may be seen is no endpoint.
                 let unknown = gate.modern("/servers/nobody/mcp", "tools/list", json!({})).await;
                 assert_eq!(listed.text(), unknown.text(), "round {round}: {path}: {set:?}");
                 continue;
             }
-            let listed = listed.result()["tools"].as_array().unwrap().clone();
+            // Where nothing may be seen at all, tools are no feature of the endpoint.
+            let listed = listed.json()["result"]["tools"].as_array().cloned().unwrap_or_default();
             let listed: Vec<&str> = listed.iter().filter_map(|tool| tool["name"].as_str()).collect();
             let session = gate.session(path, "2025-11-25").await;
             for (server, own) in ["a", "b"].iter().flat_map(|server| TOOLS.map(|own| (*server, own))) {
@@ -142,7 +147,8 @@ async fn rates_say_how_long_to_wait_for_lists_too() {
         assert_eq!(gate.modern("/mcp", "tools/list", json!({})).await.code(), wanted);
     }
     assert_eq!(gate.call("a__t").await.code(), 0);
-    let limited = Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}})).send(gate.address).await;
+    let limited =
+        Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}})).send(gate.address).await;
     let body: Value = serde_json::from_str(&limited.text()).unwrap();
     assert_eq!(body["error"]["code"], -31029);
     assert!(body["error"]["data"]["retryAfter"].as_f64().unwrap() > 1000.0, "{body}");

@@ -44,7 +44,8 @@ async fn nothing_outlives_the_gateway() {
         let mut gate = gate(folder.path()).await;
         let script = json!({"argv": ["sh", "-c", "trap '' TERM; while :; do sleep 60; done"], "timeout_ms": 1000});
         let call = json!({"name": "shell__execute", "arguments": script});
-        let call = tokio::spawn(Request::modern("/mcp", "tools/call", call).send(gate.address));
+        let address = gate.address;
+        let call = tokio::spawn(async move { Request::modern("/mcp", "tools/call", call).send(address).await });
         let all = until("a program runs", async || Some(gate.children()).filter(|all| !all.is_empty())).await;
         signal(gate.pid(), end);
         gate.ended().await;

@@ -50,7 +50,11 @@ fn main() {
     let policy = Policy::compile(&config()).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     #[allow(clippy::print_stdout)]
     {
-        println!("{:60} {:8.1} ms", format!("compiling {} policies", policy.len()), began.elapsed().as_secs_f64() * 1e3);
+        println!(
+            "{:60} {:8.1} ms",
+            format!("compiling {} policies", policy.len()),
+            began.elapsed().as_secs_f64() * 1e3
+        );
     }
     let roles = ["role7".into(), "role9".into()];
     let subject = Subject { key: 1, issuer: "key", subject: "ci", roles: &roles, ..Subject::default() };
