@@ -17,6 +17,12 @@ fn document(key: &Key, value: Value) -> String {
     if key.path.starts_with(&["builtin".into(), "web".into()]) {
         document["builtin"]["web"]["any_host"] = json!(true);
     }
+    if key.path.starts_with(&["builtin".into(), "shell".into()]) {
+        document["builtin"]["shell"]["roots"] = json!([{ "path": "/" }]);
+        if key.path.ends_with(&["max_timeout".into()]) {
+            document["builtin"]["shell"]["timeout"] = json!(1);
+        }
+    }
     let mut at = &mut document;
     for name in &key.path {
         let name = if name == "NAME" { "a" } else { name };

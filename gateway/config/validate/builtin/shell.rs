@@ -10,6 +10,7 @@ use lockgate_tools::{Landlock, Shell, ShellLimits, ShellRoot};
 use super::super::Check;
 use crate::raw::builtin::shell as raw;
 use crate::raw::leaf::{List, Text};
+use crate::source::node::{Node, Value};
 
 const ROOTS: usize = 64;
 const SEARCH: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
@@ -38,7 +39,11 @@ impl Check<'_> {
             rule.programs.clone_from(&programs.0);
         }
         if let Err(words) = Command::compile(&rule) {
-            self.error(&["builtin", "shell"], words, "docs/tools.md explains the settings");
+            let key = ["builtin", "shell"];
+            // The words quote values, which a reference may have taken from where secrets are.
+            let hidden = self.layers.find(&key).is_none_or(referenced);
+            let words = if hidden { "has a program, model or root that is not right".into() } else { words };
+            self.error(&key, words, "docs/tools.md explains the settings");
         }
         Some(Shell {
             roots,
@@ -119,6 +124,16 @@ impl Check<'_> {
         }
         raw.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
     }
+}
+
+/// Whether a value at or below this place came from a reference; at most as deep as configuration may be.
+fn referenced(node: &Node) -> bool {
+    node.referenced
+        || match &node.value {
+            Value::List(list) => list.iter().any(referenced),
+            Value::Map(map) => map.values().any(|entry| referenced(&entry.node)),
+            _ => false,
+        }
 }
 
 /// The parts that a model and that of a subcommand have in common.

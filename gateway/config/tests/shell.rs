@@ -1,0 +1,49 @@
+//! `builtin.shell`: what it becomes, and the mistakes that are told.
+
+use super::Given;
+
+fn shell(text: &str) -> Given {
+    Given::files(&[("lockgate.yaml", text), ("project/a.txt", "")])
+}
+
+#[test]
+fn it_is_off_until_it_has_roots_and_then_has_defaults() {
+    assert!(Given::yaml("name: gate").loaded().config.tools.shell.is_none());
+    let given = shell("builtin: { shell: { roots: [{ path: project }] } }");
+    let made = given.loaded().config.tools.shell.unwrap();
+    assert_eq!(made.roots[0].path, given.path().join("project"));
+    assert!(!made.roots[0].write && made.rule.allow_code_execution.is_empty());
+    assert_eq!((made.rule.programs.len(), made.limits.timeout.as_secs()), (16, 30));
+    assert_eq!(made.landlock, lockgate_tools::Landlock::Required);
+}
+
+#[test]
+fn programs_models_and_variables_are_taken() {
+    let text = "builtin: { shell: { roots: [{ path: project, write: true }], programs: [ls, jq, node], allow_code_execution: [node], \
+                models: { jq: { flags: [-r], operands: [text, path...] } }, environment: { TZ: UTC }, landlock: best-effort } }";
+    let made = shell(text).loaded().config.tools.shell.unwrap();
+    assert_eq!((made.roots[0].write, made.rule.models["jq"].flags.len()), (true, 1));
+    assert_eq!((made.environment["TZ"].as_str(), made.landlock), ("UTC", lockgate_tools::Landlock::BestEffort));
+}
+
+#[test]
+fn mistakes_are_told() {
+    for (keys, words) in [
+        ("timeout: 5", "builtin.shell.roots: needs 1 to 64 folders"),
+        ("roots: [{ path: ../x }]", "without `..`"),
+        ("roots: [{ path: nowhere }]", "there is no such folder"),
+        ("roots: [{ path: project }], programs: [jq]", "`jq` is not a program that is known here"),
+        ("roots: [{ path: project }], allow_code_execution: [bash]", "`bash` is not in `programs`"),
+        ("roots: [{ path: project }], models: { ls: { flags: [-all] } }", "`-all` is not a flag"),
+        ("roots: [{ path: project }], environment: { LD_PRELOAD: x }", "would choose what programs run or load"),
+        ("roots: [{ path: project }], environment: { GIT_PAGER: x }", "would choose what programs run or load"),
+        ("roots: [{ path: project }], environment: { 'A-B': x }", "is no name of a variable"),
+        ("roots: [{ path: project }], search: [bin]", "must be an absolute path"),
+        ("roots: [{ path: project }], timeout: 60, max_timeout: 30", "must not be more than `max_timeout`"),
+        ("roots: [{ path: project }], timeout: 301", "must be from 1 s to 300 s"),
+        ("roots: [{ path: project }], shell: bash", "shell"),
+    ] {
+        let found = shell(&format!("builtin: {{ shell: {{ {keys} }} }}")).messages().join("\n");
+        assert!(found.contains(words), "{keys}: {found}");
+    }
+}
