@@ -57,8 +57,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) argument: &'a str,
     /// What was typed of it.
     pub(crate) typed: &'a str,
-    /// Arguments that are settled already.
-    pub(crate) settled: &'a Map<String, Value>,
 }
 
 /// Whose argument is to be completed.

@@ -167,16 +167,13 @@ impl Server {
     fn complete(&self, call: &Call<'_>) -> Result<Value, String> {
         let reference = object(call, "ref")?;
         let argument = object(call, "argument")?;
-        let context = object(call, "context")?;
         let part = |name: &str| argument.get(name).and_then(Value::as_str).unwrap_or_default();
         let target = match reference.get("type").and_then(Value::as_str) {
             Some("ref/prompt") => Target::Prompt(call.target),
             Some("ref/resource") => Target::Resource(call.target),
             _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
         };
-        let none = Map::new();
-        let settled = context.get("arguments").and_then(Value::as_object).unwrap_or(&none);
-        let wanted = Wanted { target, argument: part("name"), typed: part("value"), settled };
+        let wanted = Wanted { target, argument: part("name"), typed: part("value") };
         let mut values = self.material.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
         let total = values.len();
         values.truncate(VALUES);
