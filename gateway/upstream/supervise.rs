@@ -102,6 +102,7 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
     if connection.era() == Era::Legacy {
         shared.known_legacy.store(true, Ordering::Relaxed);
         shared.replay(&connection).await;
+        updated(shared);
     }
     shared.breaker.success();
     shared.live.store(Some(Arc::clone(&connection)));
@@ -228,6 +229,11 @@ pub(crate) async fn follow_session(connection: &Connection) {
 /// Changes may have been missed while a stream was down.
 fn missed(shared: &Shared) {
     shared.stale.notify_one();
+    updated(shared);
+}
+
+/// Resources that clients subscribed to may have changed while nobody listened.
+fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let params = json!({"uri": uri}).to_string().into();
         let _ = shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
@@ -254,8 +260,11 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
         drop(old.take());
         if let Some(uris) = got {
             shared.wanted.acknowledge(uris);
-            if stood && pause > FIRST_PAUSE {
-                missed(shared);
+            match (stood, pause > FIRST_PAUSE) {
+                (true, true) => missed(shared),
+                (true, false) => {}
+                // The lists have just been read; what came before this life of the server was not heard.
+                (false, _) => updated(shared),
             }
             (pause, stood) = (FIRST_PAUSE, true);
         } else if pause > LONGEST_PAUSE && !stood {

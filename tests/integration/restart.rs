@@ -161,3 +161,52 @@ async fn a_failing_server_is_left_alone_for_a_while() {
     broken.store(false, Ordering::SeqCst);
     until("it is tried again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
 }
+
+/// F-21: a listen is sent again to a server that came back, over stdio and HTTP, and clients are told of what they may
+/// have missed.
+#[tokio::test]
+async fn a_listen_is_sent_again_after_a_restart() {
+    use crate::rig::client::Request;
+    let script = |heard: &crate::rig::Heard| {
+        let filter = &heard.body["params"]["notifications"];
+        let id = &heard.body["id"];
+        let tagged = json!({"io.modelcontextprotocol/subscriptionId": id});
+        let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+            "params": {"notifications": filter, "_meta": tagged}});
+        match heard.method() {
+            "server/discover" => Say::Json(heard.result(json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+                "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},
+            }))),
+            "resources/list" | "resources/templates/list" => {
+                let member = if heard.method() == "resources/list" { "resources" } else { "resourceTemplates" };
+                let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+                result[member] = json!([]);
+                Say::Json(heard.result(result))
+            }
+            "subscriptions/listen" => Say::Json(ack),
+            _ => modern(&["t"])(heard),
+        }
+    };
+    let server = Upstream::lines(script).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let filter = json!({"notifications": {"resourceSubscriptions": ["a+test://x"]}});
+    let mut stream = Request::modern("/mcp", "subscriptions/listen", filter).open(gate.address).await;
+    let granted = stream.next().await.unwrap();
+    assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+test://x"]), "{granted}");
+    let wanted = |server: &Upstream| {
+        let heard = server.heard_of("subscriptions/listen");
+        heard.iter().filter(|h| h.text.contains("test://x")).count()
+    };
+    let before = wanted(&server);
+    assert!(before >= 1);
+    for pid in gate.children() {
+        signal(pid, Signal::KILL);
+    }
+    until("the listen is sent again", async || (wanted(&server) > before).then_some(())).await;
+    let told = tokio::time::timeout(crate::rig::SOON, stream.next()).await.expect("what was missed").unwrap();
+    assert_eq!(
+        (&told["method"], &told["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!("a+test://x"))
+    );
+}
