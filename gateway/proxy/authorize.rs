@@ -212,6 +212,9 @@ fn with_state(
     target: String,
     key: &'static str,
 ) -> Result<Permitted, Problem> {
+    if asked.request.param("inputResponses").is_some_and(|responses| !responses.starts_with(b"{")) {
+        return Err(Problem::invalid("`params.inputResponses` must be an object"));
+    }
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
     if let Some(raw) = asked.request.param("requestState") {
         let refused = || Problem::invalid("the request state is not valid for this request, or has expired");

@@ -315,6 +315,10 @@ async fn rounds(
                 }
                 return Err(problem.about(asked.request.param("uri")));
             }
+            (AnswerKind::InputRequired, ..) if !interact::may_pause(permitted.method(), &answer) => {
+                let words = format!("server {} paused a request without saying what for", server.slug());
+                return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
+            }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
                 if rounds > asked.setup.config.limits.question_rounds {

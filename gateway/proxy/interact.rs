@@ -13,13 +13,20 @@ use crate::talk::Talk;
 /// Most questions of one round.
 const MAX_QUESTIONS: usize = 32;
 
+/// Whether a server may pause this request, and has said what for.
+pub(crate) fn may_pause(method: Method, answer: &Answer) -> bool {
+    let asks = answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
+    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
+        && (asks || answer.member("requestState").is_some())
+}
+
 /// Asks what the server wants to know; gives leave for the next round.
 pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&Talk>) -> Result<Permitted, Problem> {
     let slug = permitted.server().slug();
     let problem = |words: &str| Problem::new(code::INTERNAL, format!("server {slug} {words}"));
     let state = answer.member("requestState").map(<[u8]>::to_vec);
     let questions = answer.member("inputRequests").map(serde_json::from_slice::<Map<String, Value>>);
-    let questions = match questions {
+    let questions = match questions.filter(|asked| asked.as_ref().map_or(true, |asked| !asked.is_empty())) {
         None => {
             // Nothing to ask: the server wants to be called again later.
             tokio::time::sleep(std::time::Duration::from_millis(250)).await;

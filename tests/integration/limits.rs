@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::rig::client::Request;
 use crate::rig::gate::{command, config};
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Upstream, json, until};
+use crate::rig::{Answer, Gate, Upstream, fixture, json, until};
 
 fn list() -> Request {
     Request::modern("/mcp", "tools/list", json!({}))
@@ -193,4 +193,67 @@ async fn calls_per_minute_are_bounded() {
     assert_eq!(server.count("tools/call"), 3);
     assert!(gate.call("a__t").await.json()["error"]["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms <= 60_000));
     assert_eq!(list().send(gate.address).await.status, 200);
+}
+
+/// `limits.subscriptions`: for a session and for a listen, the next one is refused by name and the others stay.
+#[tokio::test]
+async fn subscriptions_are_bounded() {
+    let gate = Gate::start(json!({"servers": {"f": fixture(&[])}, "limits": {"subscriptions": 2}})).await;
+    let uri = |n: usize| format!("f+test://watched-resource?{n}");
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for (n, code) in [(0, 0), (1, 0), (0, 0), (2, -32602)] {
+        let answer = session.ask("resources/subscribe", json!({"uri": uri(n)})).await;
+        assert_eq!(answer.code(), code, "{n}: {}", answer.text());
+    }
+    assert_eq!(session.ask("resources/unsubscribe", json!({"uri": uri(1)})).await.code(), 0);
+    assert_eq!(session.ask("resources/subscribe", json!({"uri": uri(2)})).await.code(), 0);
+    let refused = session.ask("resources/subscribe", json!({"uri": uri(3)})).await;
+    assert!(refused.text().contains("limits.subscriptions"), "{}", refused.text());
+    let other = gate.session("/mcp", "2025-11-25").await;
+    assert_eq!(other.ask("resources/subscribe", json!({"uri": uri(3)})).await.code(), 0, "each session its own");
+    let listen = |count: usize| {
+        let uris: Vec<String> = (0..count).map(uri).collect();
+        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": uris}}))
+    };
+    let refused = listen(3).send(gate.address).await;
+    assert!(refused.code() == -32602 && refused.text().contains("limits.subscriptions"), "{}", refused.text());
+    let granted = listen(2).open(gate.address).await.next().await.unwrap();
+    assert_eq!(granted["method"], "notifications/subscriptions/acknowledged", "{granted}");
+}
+
+/// `limits.bytes_in_flight`: bodies that together are more than it wait or are turned away; small ones go on, and when the
+/// large ones are done everything does.
+#[tokio::test]
+async fn bytes_in_flight_are_bounded() {
+    let server = Upstream::http(|heard| match heard.body["params"]["name"].as_str() {
+        Some("slow") => crate::rig::Say::Nothing,
+        _ => modern(&["t", "slow"])(heard),
+    })
+    .await;
+    let edge = 1 << 20;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.with(json!({"timeout": 2}))},
+        "limits": {"bytes_in_flight": edge}, "http": {"body_bytes": edge},
+    }))
+    .await;
+    let call = |tool: &str, bytes: usize| {
+        let request = Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}));
+        let mut body = request.body.clone();
+        body.resize(bytes, b' ');
+        request.body(body)
+    };
+    assert_eq!(call("a__t", edge).send(gate.address).await.code(), 0, "all of it at once is served");
+    let held = async { call("a__slow", edge - 4096).send(gate.address).await };
+    let others = async {
+        until("the large one runs", async || (server.count("tools/call") == 2).then_some(())).await;
+        let refused = call("a__t", 64 << 10).send(gate.address).await;
+        let small = call("a__t", 2048).send(gate.address).await;
+        (refused, small)
+    };
+    let (held, (refused, small)) = tokio::join!(held, others);
+    assert_eq!(held.json()["error"]["data"]["reason"], "timeout", "{}", held.text());
+    assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(small.code(), 0, "{}", small.text());
+    assert_eq!(call("a__t", edge).send(gate.address).await.code(), 0);
 }

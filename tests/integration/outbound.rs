@@ -140,6 +140,102 @@ async fn a_broken_upstream_stream_is_resumed() {
     assert_eq!((answer.code(), server.count("tools/call")), (-32603, 1), "{}", answer.text());
 }
 
+/// L-08: the answer that a legacy server gives on the resumed stream is the call's answer.
+#[tokio::test]
+async fn a_resumed_stream_brings_the_answer() {
+    let server = Upstream::verbs(|heard| match (heard.verb.as_str(), heard.method()) {
+        ("POST", "tools/call") => Say::Sse("id: e-1\nretry: 50\ndata:\n\n".into()),
+        ("GET", _) if heard.header("last-event-id") == Some("e-1") => {
+            // The id of the only call: those before it are the handshake's and one for each list.
+            let answer = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": "late"}]}});
+            Say::Sse((0..20).map(|id| format!("id: e-2\ndata: {}\n\n", answer(id))).collect())
+        }
+        ("POST", _) => legacy("2025-11-25", &["t"])(heard),
+        _ => Say::Status(405, Vec::new(), Value::Null),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let answer = gate.call("a__t").await;
+    assert_eq!(answer.result()["content"][0]["text"], "late");
+    assert_eq!(server.count("tools/call"), 1, "resumed, not repeated");
+}
+
+/// E-02: in a whole session with a server no id is used twice, whatever is asked, also by another client and in between.
+#[tokio::test]
+async fn no_id_is_used_twice_in_a_session() {
+    for line in [false, true] {
+        let script = legacy("2025-11-25", &["t", "u"]);
+        let server = if line { Upstream::lines(script).await } else { Upstream::http(script).await };
+        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let sessions = [gate.session("/mcp", "2025-11-25").await, gate.session("/servers/a/mcp", "2025-03-26").await];
+        for n in 0..10 {
+            let (one, two, three) = tokio::join!(sessions[0].call("a__t"), sessions[1].call("u"), gate.call("a__u"));
+            assert_eq!([one.code(), two.code(), three.code()], [0; 3], "{n}");
+        }
+        let ids: Vec<String> =
+            server.heard().iter().filter_map(|h| h.body.get("id").map(ToString::to_string)).collect();
+        let mut unique = ids.clone();
+        unique.sort();
+        unique.dedup();
+        assert!(ids.len() > 30 && unique.len() == ids.len(), "{ids:?}");
+    }
+}
+
+/// L-12: a server on HTTP+SSE: messages go to the address that its first event names, answers come on the stream.
+#[tokio::test]
+async fn an_sse_server_is_posted_to_and_answers_on_its_stream() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        let mut answers: Option<tokio::net::TcpStream> = None;
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut raw = Vec::new();
+            let (head, body) = loop {
+                let mut part = [0; 4096];
+                let Ok(n @ 1..) = socket.read(&mut part).await else { break (String::new(), String::new()) };
+                raw.extend_from_slice(&part[..n]);
+                let text = String::from_utf8_lossy(&raw).into_owned();
+                let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+                let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
+                if body.len() >= length.unwrap_or(0) {
+                    break (head.to_owned(), body.to_owned());
+                }
+            };
+            if head.starts_with("GET /sse ") {
+                let first = "event: endpoint\ndata: /inbox?s=7\n\n";
+                let text = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n{first}");
+                socket.write_all(text.as_bytes()).await.unwrap();
+                answers = Some(socket);
+                continue;
+            }
+            assert!(head.starts_with("POST /inbox?s=7 "), "{head}");
+            let heard = Heard {
+                verb: "POST".into(),
+                headers: Vec::new(),
+                text: body.clone(),
+                body: serde_json::from_str(&body).unwrap(),
+            };
+            let accepted = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            socket.write_all(accepted.as_bytes()).await.unwrap();
+            let said = match legacy("2024-11-05", &["t"])(&heard) {
+                Say::Json(value) | Say::Status(_, _, value) => value,
+                _ => Value::Null,
+            };
+            if let (Some(answers), false) = (&mut answers, said.is_null()) {
+                answers.write_all(format!("event: message\ndata: {said}\n\n").as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let gate =
+        Gate::start(json!({"servers": {"a": {"url": format!("http://{address}/sse"), "transport": "sse"}}})).await;
+    assert_eq!(gate.tools("/mcp").await.0, ["a__t"]);
+    for _ in 0..3 {
+        assert_eq!(gate.call("a__t").await.result()["content"][0]["text"], "t");
+    }
+    serving.abort();
+}
+
 /// L-12: HTTP+SSE: the first event says where to post, and an address on another origin is refused.
 #[tokio::test]
 async fn an_sse_endpoint_on_another_origin_is_refused() {

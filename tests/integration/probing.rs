@@ -169,3 +169,57 @@ async fn a_probe_has_no_effects() {
     assert_eq!(server.count("initialize"), 0);
     assert_eq!(server.count("server/discover"), 1, "R-10: asked once");
 }
+
+/// what was found out holds for every connection to a server, until it is started anew.
+#[tokio::test]
+async fn an_era_is_found_out_once_and_again_after_a_restart() {
+    let turned = std::sync::Arc::new(AtomicUsize::new(0));
+    let now = std::sync::Arc::clone(&turned);
+    let server = Upstream::lines(move |heard| match (now.load(Ordering::SeqCst), heard.method()) {
+        (0, "server/discover") => Say::Json(heard.error(-32601, "no such method")),
+        (0, _) => legacy("2025-06-18", &["t"])(heard),
+        (_, "initialize") => {
+            let mut error = heard.error(-32022, "unsupported protocol version");
+            error["error"]["data"] = json!({"supported": ["2026-07-28"], "requested": "2025-11-25"});
+            Say::Json(error)
+        }
+        _ => modern(&["t"])(heard),
+    })
+    .await;
+    let own = server.with(json!({"sessions": "client"}));
+    let gate = Gate::start(json!({"servers": {"a": own}})).await;
+    for n in 2..=3 {
+        let session = gate.session("/mcp", "2025-11-25").await;
+        assert_eq!(session.call("a__t").await.code(), 0);
+        assert_eq!(
+            (server.count("initialize"), server.count("server/discover")),
+            (n, 1),
+            "asked once for all processes"
+        );
+    }
+    turned.store(1, Ordering::SeqCst);
+    for pid in gate.children() {
+        crate::rig::signal(pid, rustix::process::Signal::KILL);
+    }
+    until("it is asked again", async || (server.count("server/discover") == 2).then_some(())).await;
+    until("it is back", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
+    assert_eq!(
+        server.heard_of("tools/call").last().unwrap().body["params"]["_meta"].as_object().map(|m| m.len() > 1),
+        Some(true)
+    );
+}
+
+/// F-24: a handshake that takes too long is given up, never cancelled by a notification.
+#[tokio::test]
+async fn an_initialize_is_never_cancelled() {
+    let server = Upstream::lines(|heard| match heard.method() {
+        "server/discover" => Say::Json(heard.error(-32601, "no such method")),
+        _ => Say::Nothing,
+    })
+    .await;
+    let slow = server.with(json!({"start_timeout": 1}));
+    let gate = Gate::launch(json!({"servers": {"a": slow}, "limits": {"discovery_deadline": 1}})).await;
+    until("it was tried twice", async || (server.count("initialize") >= 2).then_some(())).await;
+    assert_eq!(server.count("notifications/cancelled"), 0);
+    drop(gate);
+}

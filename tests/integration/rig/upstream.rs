@@ -75,6 +75,15 @@ pub struct Upstream {
 
 impl Upstream {
     pub async fn http(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
+        let script = move |heard: &Heard| match heard.verb.as_str() {
+            "POST" => script(heard),
+            _ => Say::Status(405, Vec::new(), Value::Null),
+        };
+        Self::start(Arc::new(script), false).await
+    }
+
+    /// One whose script hears GET and DELETE too.
+    pub async fn verbs(script: impl Fn(&Heard) -> Say + Send + Sync + 'static) -> Self {
         Self::start(Arc::new(script), false).await
     }
 
@@ -187,7 +196,7 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
         let body = serde_json::from_str(&text).unwrap_or_default();
         let heard = Heard { verb, headers, text, body };
         all.lock().unwrap().push(heard.clone());
-        let say = if heard.verb == "POST" { script(&heard) } else { Say::Status(405, Vec::new(), Value::Null) };
+        let say = script(&heard);
         let json = "application/json";
         let bytes = match say {
             Say::Json(Value::Null) => b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec(),
