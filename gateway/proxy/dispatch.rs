@@ -102,7 +102,10 @@ fn may_stream(asked: &Asked) -> bool {
 
 fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
     let slug = permitted.server().slug();
-    Arc::new(Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced).with(permitted.response().cloned()))
+    Arc::new(
+        Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced)
+            .with(permitted.response().cloned()),
+    )
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
@@ -180,8 +183,13 @@ fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Bytes {
 
 /// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes a stream of the
 /// session, one that can be resumed, when there is something to say before the answer.
-async fn run_legacy(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Permitted, session: Arc<Session>) -> Reply {
-    let running = session.run(asked.request.id_bytes());
+async fn run_legacy(
+    gateway: &Arc<Gateway>,
+    mut asked: Box<Asked>,
+    permitted: Permitted,
+    session: Arc<Session>,
+) -> Reply {
+    let running = asked.running.take().unwrap_or_else(|| session.run(asked.request.id_bytes()));
     let outlet = Outlet::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = talk(&asked, &permitted, outlet);
     let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
@@ -221,14 +229,17 @@ fn last_words(asked: &Asked, answer: Result<Text, Problem>) -> Option<Bytes> {
 }
 
 /// An exchange without an answer: a stream that ends.
-fn silence() -> Reply {
+pub(crate) fn silence() -> Reply {
     Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::empty()) }
 }
 
 fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
     let reader = log.read(0);
     let priming = legacy::priming(session, &reader);
-    Reply::Stream { headers: HeaderMap::new(), events: legacy::events(gateway, session, reader, priming, gateway.streams.of_call()) }
+    Reply::Stream {
+        headers: HeaderMap::new(),
+        events: legacy::events(gateway, session, reader, priming, gateway.streams.of_call()),
+    }
 }
 
 /// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not

@@ -117,13 +117,13 @@ pub(crate) async fn receive(
             reply(Err(Problem::method_not_found(&request.method_name())))
         }
         method => {
-            gateway.hub.settle(setup.config.limits.discovery_deadline).await;
             let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
-            if session.interactive && !session.surveyed.load(Ordering::Relaxed) {
-                if let Some(view) = gateway.hub.view(&session.endpoint, &setup, &standing) {
-                    gateway.hub.survey(&view, setup.config.limits.discovery_deadline).await;
-                }
-                session.surveyed.store(true, Ordering::Relaxed);
+            // It can be cancelled from now on, also while it waits for servers.
+            let running = session.run(request.id_bytes());
+            tokio::select! {
+                biased;
+                () = lists_known(gateway, &setup, &session, &standing) => {}
+                () = running.token.cancelled() => return dispatch::silence(),
             }
             let view = gateway.hub.view(&session.endpoint, &setup, &standing);
             let Some(view) = view else { return no_endpoint(Some(&id)) };
@@ -136,6 +136,7 @@ pub(crate) async fn receive(
                 revision: session.revision,
                 caller: session.caller(),
                 session: Some(session),
+                running: Some(running),
                 request,
                 setup,
             });
@@ -145,6 +146,19 @@ pub(crate) async fn receive(
                 _ => dispatch::request(gateway, asked).await,
             }
         }
+    }
+}
+
+/// Waits for servers that are still starting and, for a client that can be asked things, for what they offer to such clients
+/// alone. Costs nothing once that is known.
+async fn lists_known(gateway: &Gateway, setup: &Setup, session: &Session, standing: &Standing) {
+    let deadline = setup.config.limits.discovery_deadline;
+    gateway.hub.settle(deadline).await;
+    if session.interactive && !session.surveyed.load(Ordering::Relaxed) {
+        if let Some(view) = gateway.hub.view(&session.endpoint, setup, standing) {
+            gateway.hub.survey(&view, deadline).await;
+        }
+        session.surveyed.store(true, Ordering::Relaxed);
     }
 }
 

@@ -94,6 +94,7 @@ fn check(
         revision,
         caller,
         session: None,
+        running: None,
         request,
         setup,
     });

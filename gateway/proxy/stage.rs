@@ -15,7 +15,7 @@ use lockgate_upstream::Caller;
 use crate::Config;
 use crate::catalog::{Entry, View};
 use crate::face::Endpoint;
-use crate::session::Session;
+use crate::session::{Running, Session};
 
 /// Everything that configuration decides, replaced as one.
 pub(crate) struct Setup {
@@ -85,6 +85,8 @@ pub(crate) struct Asked {
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
     pub(crate) session: Option<Arc<Session>>,
+    /// Legacy: by which the client can cancel it, until the call takes it over.
+    pub(crate) running: Option<Running>,
 }
 
 impl Asked {
@@ -104,6 +106,7 @@ impl Asked {
             revision: self.revision,
             caller: self.caller.clone(),
             session: self.session.clone(),
+            running: None,
         }
     }
 
