@@ -1,6 +1,10 @@
 //! Tests of the `file` server, through its tools. Around its root stand files that nothing may read or change.
 
-#![allow(clippy::disallowed_methods, reason = "tests make files around the server")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests make files around the server, and say figures"
+)]
 
 mod confinement;
 mod operations;

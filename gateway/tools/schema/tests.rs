@@ -73,7 +73,8 @@ fn defaults_are_filled_in_and_whole_numbers_are_whole() {
     let free = json!({"h": {"type": "object", "additionalProperties": {"type": "string"}}});
     assert!(checked(&free, &[], json!({"h": {"x": "y"}})).is_ok());
     assert_eq!(checked(&free, &[], json!({"h": {"x": 1}})), Err("`h.x` must be a string, received 1".into()));
-    assert_eq!(checked(&json!({"n": {"type": "integer"}}), &[], json!({"n": 1e300})).unwrap_err().len() < 80, true);
+    let large = checked(&json!({"n": {"type": "integer"}}), &[], json!({"n": 1e300}));
+    assert_eq!(large, Err("`n` must be a whole number, received 1e+300".into()));
 }
 
 #[test]

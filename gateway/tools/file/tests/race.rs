@@ -62,7 +62,7 @@ async fn work(yard: &Yard, until: Instant, seed: usize) -> u64 {
             12 => ("stat", json!({"path": path})),
             13 => ("move", json!({"from": path, "to": "moved", "overwrite": true})),
             14 => ("move", json!({"from": "moved", "to": path, "overwrite": true})),
-            _ => ("delete", json!({"path": path, "recursive": (at >> 50) % 2 == 0})),
+            _ => ("delete", json!({"path": path, "recursive": (at >> 50).is_multiple_of(2)})),
         };
         if let Ok(answer) = yard.call(tool, arguments.clone()).await {
             let told = answer.to_string();
