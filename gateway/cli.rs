@@ -144,46 +144,12 @@ pub fn run() -> ExitCode {
             Err(error) => return finish(Err(error)),
         };
     }
-    if let Some(Command::Schema { policy, cases }) = cli.command {
-        let schema = match (policy, cases) {
-            (true, _) => lockgate_policy::file::schema(),
-            (_, true) => lockgate_policy::cases::schema(),
-            _ => lockgate_config::schema(),
-        };
-        return print(&serde_json::to_string_pretty(&schema).unwrap_or_default());
-    }
-    if let Some(Command::Audit(command)) = &cli.command {
-        let (text, code) = verify::run(command, &sources.cwd, cli.common.json);
-        print(&text);
+    if let Some(code) = cli.command.as_ref().and_then(|command| unconfigured(command, &sources, cli.common.json)) {
         return code;
     }
-    if let Some(Command::Policy(command)) = &cli.command {
-        let configured = || match lockgate_config::load(&sources) {
-            Ok(loaded) => Ok(loaded.config.policy),
-            Err(report) => Err(anyhow::anyhow!("the configuration has mistakes:\n{report}")),
-        };
-        return finish(command.run(&sources.cwd, cli.common.json, configured));
-    }
-    if let Some(Command::Keys(command)) = &cli.command
-        && let Some(file) = command.file()
-    {
-        return finish(keys_command(command, &sources.cwd.join(file), cli.common.json));
-    }
-    let mut loaded = match lockgate_config::load(&sources) {
+    let mut loaded = match load(&sources, &cli) {
         Ok(loaded) => loaded,
-        Err(report) => {
-            let text = if cli.common.json {
-                serde_json::to_string_pretty(&report).unwrap_or_default()
-            } else {
-                report.to_string()
-            };
-            // A check's findings are its output; for every other command they are the reason why it fails.
-            let _ = match cli.command {
-                Some(Command::Check) => writeln!(std::io::stdout(), "{text}"),
-                _ => writeln!(std::io::stderr(), "{text}"),
-            };
-            return ExitCode::FAILURE;
-        }
+        Err(code) => return code,
     };
     let json = cli.common.json;
     if matches!(cli.command, Some(Command::Servers { .. } | Command::Tools { .. } | Command::Pins(_))) {
@@ -222,6 +188,52 @@ pub fn run() -> ExitCode {
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
         Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
     }
+}
+
+/// Commands that need no valid configuration; nothing for the others.
+fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<ExitCode> {
+    match command {
+        Command::Schema { policy, cases } => {
+            let schema = match (policy, cases) {
+                (true, _) => lockgate_policy::file::schema(),
+                (_, true) => lockgate_policy::cases::schema(),
+                _ => lockgate_config::schema(),
+            };
+            Some(print(&serde_json::to_string_pretty(&schema).unwrap_or_default()))
+        }
+        Command::Audit(command) => {
+            let (text, code) = verify::run(command, &sources.cwd, json);
+            print(&text);
+            Some(code)
+        }
+        Command::Policy(command) => {
+            let configured = || match lockgate_config::load(sources) {
+                Ok(loaded) => Ok(loaded.config.policy),
+                Err(report) => Err(anyhow::anyhow!("the configuration has mistakes:\n{report}")),
+            };
+            Some(finish(command.run(&sources.cwd, json, configured)))
+        }
+        Command::Keys(command) => {
+            command.file().map(|file| finish(keys_command(command, &sources.cwd.join(file), json)))
+        }
+        _ => None,
+    }
+}
+
+/// The configuration, or the exit code after its mistakes were told.
+fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
+    lockgate_config::load(sources).map_err(|report| {
+        let text = match cli.common.json {
+            true => serde_json::to_string_pretty(&report).unwrap_or_default(),
+            false => report.to_string(),
+        };
+        // A check's findings are its output; for every other command they are the reason why it fails.
+        let _ = match cli.command {
+            Some(Command::Check) => writeln!(std::io::stdout(), "{text}"),
+            _ => writeln!(std::io::stderr(), "{text}"),
+        };
+        ExitCode::FAILURE
+    })
 }
 
 fn pins_command(loaded: Loaded, command: pins::Command, json: bool) -> anyhow::Result<(String, ExitCode)> {

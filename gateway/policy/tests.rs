@@ -1,6 +1,8 @@
 //! Tests of `policy`: lists, deny overrides, conditions, arguments, rates, and that the index decides as each policy
 //! by itself would.
 
+#![allow(clippy::needless_pass_by_value, reason = "JSON is written where it is used")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

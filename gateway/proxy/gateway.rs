@@ -8,15 +8,13 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_authn::{Authenticator, Credentials, Principal};
-use lockgate_policy::{Limiter, Local, Policy};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERSION_HEADER};
-use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::sealed::{BadSecret, Sealer};
+use lockgate_protocol::sealed::BadSecret;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_upstream::{Events, Upstream};
@@ -68,36 +66,6 @@ pub enum Unusable {
     Secret(#[from] BadSecret),
     #[error("names.separator: {0:?} is not one of __ _ - . /")]
     Separator(String),
-}
-
-impl Setup {
-    fn new(rules: Rules, old: Option<&Self>) -> Result<Self, Unusable> {
-        let Rules { config, authn, policy } = rules;
-        let separator: Separator =
-            config.names.separator.parse().map_err(|_| Unusable::Separator(config.names.separator.clone()))?;
-        let sealer = match (&config.secret, old) {
-            (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
-            // Without a secret of their own, tokens live as long as the process, through reloads.
-            (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
-            (None, _) => Arc::new(Sealer::random()?),
-        };
-        let mut info = serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
-        if let Some(title) = &config.title {
-            info["title"] = title.as_str().into();
-        }
-        Ok(Self {
-            authenticator: authn,
-            limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
-            policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
-                let first = mistakes.into_iter().next();
-                Unusable::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
-            })?),
-            naming: Naming { separator, max_length: config.names.max_length },
-            sealer,
-            info: info.to_string().into_bytes().into(),
-            config,
-        })
-    }
 }
 
 impl Gateway {

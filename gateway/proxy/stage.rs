@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_authn::{Authenticator, Principal};
-use lockgate_policy::{Certificate, Class, Limiter, Policy, Question, Subject, Target};
+use lockgate_policy::{Certificate, Class, Limiter, Local, Policy, Question, Subject, Target};
 use lockgate_protocol::jsonrpc::Request;
-use lockgate_protocol::name::Naming;
+use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::sealed::Sealer;
 use lockgate_upstream::Caller;
@@ -15,6 +15,7 @@ use lockgate_upstream::Caller;
 use crate::Config;
 use crate::catalog::{Entry, View};
 use crate::face::Endpoint;
+use crate::gateway::{Rules, Unusable};
 use crate::session::{Running, Session};
 
 /// Everything that configuration decides, replaced as one.
@@ -28,6 +29,37 @@ pub(crate) struct Setup {
     pub(crate) sealer: Arc<Sealer>,
     /// JSON text of our `Implementation`.
     pub(crate) info: Arc<[u8]>,
+}
+
+impl Setup {
+    /// `old` is what this one replaces: sealed tokens and counts outlive a reload.
+    pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, Unusable> {
+        let Rules { config, authn, policy } = rules;
+        let separator: Separator =
+            config.names.separator.parse().map_err(|_| Unusable::Separator(config.names.separator.clone()))?;
+        let sealer = match (&config.secret, old) {
+            (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
+            // Without a secret of their own, tokens live as long as the process, through reloads.
+            (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
+            (None, _) => Arc::new(Sealer::random()?),
+        };
+        let mut info = serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
+        if let Some(title) = &config.title {
+            info["title"] = title.as_str().into();
+        }
+        Ok(Self {
+            authenticator: authn,
+            limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
+            policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
+                let first = mistakes.into_iter().next();
+                Unusable::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
+            })?),
+            naming: Naming { separator, max_length: config.names.max_length },
+            sealer,
+            info: info.to_string().into_bytes().into(),
+            config,
+        })
+    }
 }
 
 /// What policy knows of a caller at an endpoint.

@@ -20,7 +20,7 @@ const POLICIES: [(&str, usize); 8] = [
 
 #[test]
 fn policies_decide_as_their_cases_say() {
-    let cwd = root();
+    let cwd = &root();
     for (name, count) in POLICIES {
         let config =
             policies::load(&[format!("policies/{name}").into()], cwd).unwrap_or_else(|r| panic!("{name}: {r}"));

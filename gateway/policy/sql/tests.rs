@@ -1,5 +1,7 @@
 //! Tests of `sql`: the corpora, what a rule says, and what no input may do.
 
+#![allow(clippy::print_stderr, reason = "a test prints what it measures")]
+
 use super::*;
 
 const CORPORA: [(Dialect, &str, &str); 3] = [
