@@ -157,8 +157,12 @@ fn diff(lock: &Lock, offered: &BTreeMap<String, Offered>, gone: &[String], json:
     for (name, standing, fingerprint, changes, findings) in entries {
         let at = if fingerprint.is_empty() { String::new() } else { format!("@{fingerprint}") };
         let _ = writeln!(out, "{standing:8} {name}{at}");
-        changes.iter().for_each(|line| drop(writeln!(out, "    {line}")));
-        findings.iter().for_each(|line| drop(writeln!(out, "    LOOK AT THIS: {line}")));
+        for line in changes {
+            let _ = writeln!(out, "    {line}");
+        }
+        for line in findings {
+            let _ = writeln!(out, "    LOOK AT THIS: {line}");
+        }
     }
     (out.trim_end().to_owned(), code)
 }

@@ -162,7 +162,9 @@ fn test(paths: &[PathBuf], cwd: &Path, json: bool) -> Printed {
     let mut text = String::new();
     for case in tried.iter().filter(|case| !case.differences.is_empty()) {
         let _ = writeln!(text, "FAIL {}: {}", case.file.display(), case.name);
-        case.differences.iter().for_each(|line| drop(writeln!(text, "     {line}")));
+        for line in &case.differences {
+            let _ = writeln!(text, "     {line}");
+        }
     }
     let _ = write!(text, "{passed} passed, {failed} failed");
     Ok((text, code))

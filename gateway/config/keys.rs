@@ -103,7 +103,7 @@ impl Reader<'_> {
         let single =
             [("name", Some(&raw.name)), ("organisation", raw.organisation.as_ref()), ("agent", raw.agent.as_ref())];
         for (name, text) in single {
-            if text.is_some_and(|text| !is_plain(&text.0) && !(name == "name" && text.0.is_empty())) {
+            if text.is_some_and(|text| !(is_plain(&text.0) || name == "name" && text.0.is_empty())) {
                 self.error(&path(name), "must be 1 to 256 bytes without control characters", "shorten it");
             }
         }

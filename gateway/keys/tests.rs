@@ -1,4 +1,5 @@
 //! Tests of `keys`.
+#![allow(clippy::disallowed_methods, reason = "looks at what was written")]
 
 use super::*;
 

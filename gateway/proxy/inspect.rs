@@ -8,7 +8,7 @@ use bytes::Bytes;
 use lockgate_policy::pin::{self, Finding, HiddenText, Pin, Pins, Reaction, Standing};
 use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, Place};
-use lockgate_upstream::{Item, ListKind};
+use lockgate_upstream::Item;
 
 use crate::catalog::{Catalog, Entry};
 

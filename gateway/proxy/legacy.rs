@@ -62,7 +62,8 @@ pub(crate) fn initialize(
     };
     if session.interactive {
         // Begun now, so that the first list has less to wait for.
-        for server in view.servers.values().cloned() {
+        for server in view.servers.values() {
+            let server = Arc::clone(server);
             tokio::spawn(async move { server.survey().await });
         }
     }

@@ -25,7 +25,6 @@ impl Check<'_> {
             content: root.builtin.content.as_ref().map(|content| self.content(content)),
             web: root.builtin.web.as_ref().map(|web| self.web(web)),
             example: wanted.unwrap_or(!self.production && root.servers.is_empty()),
-            ..lockgate_tools::Config::default()
         }
     }
 }

@@ -85,13 +85,13 @@ impl Writer {
             let first = self.next(idle);
             idle = if first.is_some() { 0 } else { idle.saturating_add(1) };
             for event in first.into_iter() {
-                self.add(event);
+                self.add(&event);
             }
             while self.pending.len() < BATCH
                 && !self.closing
                 && let Ok(event) = self.receiver.try_recv()
             {
-                self.add(event);
+                self.add(&event);
             }
             self.note_gap();
             if self.anchored.elapsed() >= self.anchor_every {
@@ -130,7 +130,7 @@ impl Writer {
         }
     }
 
-    fn add(&mut self, event: Event) {
+    fn add(&mut self, event: &Event) {
         if matches!(event, Event::Close) {
             self.closing = true;
             return;

@@ -111,10 +111,9 @@ pub(super) fn binary(bytes: &[u8]) -> Value {
 
 /// JSON as a value where that loses nothing (same numbers, same keys in the same order), else as its text.
 pub(super) fn document(text: &str) -> Value {
-    match serde_json::from_str::<Value>(text) {
-        Ok(value) if value.to_string() == compact(text) => value,
-        _ => text.into(),
-    }
+    let value = serde_json::from_str::<Value>(text).ok();
+    let lossless = value.filter(|value| serde_json::to_string(value).is_ok_and(|again| again == compact(text)));
+    lossless.unwrap_or_else(|| text.into())
 }
 
 /// JSON text without blanks between its tokens.

@@ -132,6 +132,7 @@ fn header(record: &StringRecord) -> Result<Vec<String>, Mistake> {
         .collect()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn wrong(error: ::csv::Error) -> Mistake {
     let line = error.position().map_or(String::new(), |at| format!(" at line {}", at.line()));
     let what = match error.kind() {

@@ -211,6 +211,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn full(error: rusqlite::Error) -> Mistake {
     if let rusqlite::Error::SqliteFailure(failure, _) = &error
         && failure.code == rusqlite::ErrorCode::DiskFull

@@ -45,7 +45,7 @@ impl Check<'_> {
             schemes: or(&raw.schemes, &["http", "https"]),
             ports: raw.ports.iter().map(|port| u16::try_from(port.get()).unwrap_or(u16::MAX)).collect(),
             networks: self.web_networks(&raw.addresses),
-            methods: self.web_methods(or(&raw.methods, &METHODS)),
+            methods: self.web_methods(&or(&raw.methods, &METHODS)),
             headers: or(&raw.headers, &HEADERS).iter().map(|name| name.to_ascii_lowercase()).collect(),
             user_agent: raw.user_agent.as_ref().map_or(USER_AGENT, |text| text.0.as_str()).to_owned(),
             timeout: raw.timeout.duration(),
@@ -99,7 +99,7 @@ impl Check<'_> {
     }
 
     /// GET first, as it is what a request is when nothing is said.
-    fn web_methods(&mut self, given: Vec<String>) -> Vec<String> {
+    fn web_methods(&mut self, given: &[String]) -> Vec<String> {
         let key = ["builtin", "web", "methods"];
         for (at, method) in given.iter().enumerate() {
             if !METHODS.contains(&method.as_str()) {
