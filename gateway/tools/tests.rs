@@ -85,7 +85,7 @@ impl Rig {
 
     /// Any request: the result, or `code message` of the error.
     pub(crate) async fn ask(&self, slug: &str, method: Method, target: &str, params: Value) -> Result<Value, String> {
-        open(self.send(slug, target, &request(method, &params), &[], None, None).await.unwrap())
+        open(&self.send(slug, target, &request(method, &params), &[], None, None).await.unwrap())
     }
 
     pub(crate) async fn send(
@@ -116,7 +116,7 @@ impl Rig {
     }
 }
 
-fn open(answer: Answer) -> Result<Value, String> {
+fn open(answer: &Answer) -> Result<Value, String> {
     match answer.outcome {
         Outcome::Result(span, _) => Ok(serde_json::from_slice(span.of(&answer.text)).unwrap()),
         Outcome::Error(error) => Err(format!("{} {}", error.code, error.message(&answer.text))),

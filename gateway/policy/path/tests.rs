@@ -105,7 +105,7 @@ fn a_rule_that_means_nothing_does_not_compile() {
         (Spec { roots: roots.clone(), base: Some("/srv".into()), ..Spec::default() }, "base: it must be a root"),
         (Spec { roots: roots.clone(), deny: owned(&["[a"]), ..Spec::default() }, "deny: \"[a\" is not a glob"),
         (Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() }, "allow: a glob is empty"),
-        (Spec { roots: roots.clone(), max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
+        (Spec { roots, max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
         (Spec { roots: vec!["/a".into(); 1001], ..Spec::default() }, "more than 1000 entries"),
     ] {
         let said = Path::compile(&spec).unwrap_err();
