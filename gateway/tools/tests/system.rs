@@ -163,7 +163,7 @@ async fn nothing_secret_is_in_servers_and_health() {
         };
         let answer = rig.server("system").call(call).await.unwrap();
         let text = String::from_utf8(answer.text.to_vec()).unwrap();
-        let structured = open(answer).unwrap()["structuredContent"].to_string();
+        let structured = open(&answer).unwrap()["structuredContent"].to_string();
         assert!(structured.contains(shown), "{structured}");
         for secret in [SECRET, "10.1.2.3", "TOKEN"] {
             assert!(!text.contains(secret), "{text}");
