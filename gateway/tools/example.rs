@@ -172,7 +172,8 @@ impl Material for Examples {
             let (kind, words) = if uri == README {
                 (
                     "text/markdown",
-                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n".to_owned(),
+                    "# Example server\n\nPart of the gateway, to try clients with: `echo`, `add`, `count`.\n"
+                        .to_owned(),
                 )
             } else {
                 let name = uri.strip_prefix(NOTE).filter(|n| !n.is_empty() && n.len() <= MAX_NAME && !n.contains('/'));

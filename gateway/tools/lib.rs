@@ -4,8 +4,8 @@
 //! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
 
 mod config;
-mod database;
 pub mod content;
+mod database;
 mod example;
 mod file;
 mod material;
@@ -22,8 +22,8 @@ mod work;
 
 pub use config::Config;
 pub use database::{
-    Config as Database, Connection as DatabaseConnection, EMBEDDED, Limits as DatabaseLimits, Network as DatabaseNetwork,
-    Place as DatabasePlace,
+    Config as Database, Connection as DatabaseConnection, EMBEDDED, Limits as DatabaseLimits,
+    Network as DatabaseNetwork, Place as DatabasePlace,
 };
 pub use file::config::{Config as File, Limits as FileLimits, ORDERS, Root as FileRoot};
 pub use shell::{Config as Shell, Landlock, Limits as ShellLimits, Root as ShellRoot, confined};
