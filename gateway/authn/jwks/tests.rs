@@ -11,8 +11,8 @@ use crate::token::tests::{Pair, issuer};
 
 const RSA_N: &str = "u1SU1LfVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLw7onLRnrq0_IzW7yWR7QkrmBL7jTKEn5u-qKhbwKfBstIs-bMY2Zkp18gnTxKLxoS2tFczGkPLPgizskuemMghRniWaoLcyehkd3qqGElvW_VDL5AaWTg0nLVkjRo9z-40RQzuVaE8AkAFmxZzow3x-VJYKdjykkJ0iT9wCS0DRTXu269V264Vf_3jvredZiKRkgwlL9xNAwxXFg0x_XFw005UWVRIkdgcKWTjpBP2dPwVZ4WWC-9aGVd-Gyn1o0CLelf4rEjGoXbAAEgAqeGUxrcIlbjXfbcmw";
 
-fn algorithms(key: Value) -> Vec<Algorithm> {
-    usable(&key, &issuer("https://issuer.test").algorithms).map(|key| key.algorithms).unwrap_or_default()
+fn algorithms(key: &Value) -> Vec<Algorithm> {
+    usable(key, &issuer("https://issuer.test").algorithms).map(|key| key.algorithms).unwrap_or_default()
 }
 
 #[test]
@@ -22,10 +22,10 @@ fn a_key_is_good_for_what_it_was_made_for_alone() {
         key.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         key
     };
-    assert_eq!(algorithms(ec(json!({}))), [Algorithm::ES256]);
-    assert_eq!(algorithms(ec(json!({"alg": "ES256", "key_ops": ["verify"]}))), [Algorithm::ES256]);
+    assert_eq!(algorithms(&ec(json!({}))), [Algorithm::ES256]);
+    assert_eq!(algorithms(&ec(json!({"alg": "ES256", "key_ops": ["verify"]}))), [Algorithm::ES256]);
     let rsa = json!({"kty": "RSA", "n": RSA_N, "e": "AQAB"});
-    assert_eq!(algorithms(rsa.clone()), [Algorithm::RS256], "only what is configured");
+    assert_eq!(algorithms(&rsa), [Algorithm::RS256], "only what is configured");
     let unusable = [
         ec(json!({"use": "enc"})),
         ec(json!({"key_ops": ["sign"]})),
@@ -41,7 +41,7 @@ fn a_key_is_good_for_what_it_was_made_for_alone() {
         json!("text"),
     ];
     for key in unusable {
-        assert!(algorithms(key.clone()).is_empty(), "{key}");
+        assert!(algorithms(&key).is_empty(), "{key}");
     }
 }
 

@@ -20,7 +20,7 @@ fn a_minted_key_is_long_unique_and_known_by_its_hash_alone() {
     assert!(!format!("{key:?}").contains(&text[20..]));
     assert_eq!(parse_hash(&write_hash(&key.hash)), Some(key.hash));
 
-    let ring = ring(&[key.clone(), other.clone()]);
+    let ring = ring(&[key.clone(), other]);
     let found = find(&ring, &text, 10).unwrap();
     assert_eq!((&*found.issuer, &*found.subject), (KEY, key.id.as_str()));
     assert_ne!(found, find(&ring, &second, 10).unwrap());

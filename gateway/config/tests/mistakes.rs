@@ -124,7 +124,7 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "listen: 0.0.0.0:3001\n",
         &[
-            "lockgate.yaml:1:9: listen: without `auth.key` only a loopback address may be bound (it is `0.0.0.0:3001`) — set `auth.key: \"${LOCKGATE_KEY}\"`, or bind 127.0.0.1",
+            "lockgate.yaml:1:9: listen: without `auth.key` only a loopback address may be bound (it is `0.0.0.0:3001`) — set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or bind 127.0.0.1",
             "warning: lockgate.yaml:1:9: listen: the key crosses the network unencrypted — set `http.tls`, or put a proxy with TLS in front",
             "warning: lockgate.yaml:1:9: listen: clients that use a host name are refused — name it in `http.hosts`",
         ],
@@ -134,7 +134,7 @@ const CASES: &[Case] = &[
         "listen: 127.0.0.1:80\nadmin: { listen: '0.0.0.0:9901' }\n",
         &[
             "lockgate.yaml:1:9: listen: the port must be from 1024 to 65535 (it is `127.0.0.1:80`) — use a higher one, or set `http.privileged_ports: true`",
-            "lockgate.yaml:2:18: admin.listen: without `auth.key` only a loopback address may be bound (it is `0.0.0.0:9901`) — set `auth.key: \"${LOCKGATE_KEY}\"`, or bind 127.0.0.1",
+            "lockgate.yaml:2:18: admin.listen: without `auth.key` only a loopback address may be bound (it is `0.0.0.0:9901`) — set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or bind 127.0.0.1",
         ],
     ),
     (
@@ -156,7 +156,7 @@ const CASES: &[Case] = &[
         "lockgate.yaml",
         "profile: production\nbuiltin: { example: true }\n",
         &[
-            "lockgate.yaml:1:10: auth.key: must be given in production — write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable",
+            "lockgate.yaml:1:10: auth.key: must be given in production — write `auth: { key: \"${LOCKGATE_KEY}\" }` and set that variable, or set `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",
             "lockgate.yaml:1:10: policy.tools.allow: must be given in production — list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files",
             "lockgate.yaml:2:21: builtin.example: the example server is not for production — take it out, or use `profile: development`",
         ],
@@ -285,6 +285,31 @@ const CASES: &[Case] = &[
             "warning: lockgate.yaml:2:17: servers.a.command: no such program is found — install it, or write its whole path",
             "warning: lockgate.yaml:2:39: servers.a.cwd: there is no such folder — a relative path starts at the file that names it",
             "warning: lockgate.yaml:3:17: servers.b.command: no such program is found — arguments go into `args`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "auth:\n  anonymous: never\n  issuers: { a: { issuer: http://a.example, algorithms: [HS256] }, b: {} }\n  scopes: { required: ['a b'], tools: { '[': [x] } }\nhttp: { public_url: nowhere }\n",
+        &[
+            "lockgate.yaml:3:27: auth.issuers.a.issuer: must be https: anybody on the way could let themselves in (it is `http://a.example`) — it is the `iss` of its tokens, such as https://login.example.com",
+            "lockgate.yaml:3:58: auth.issuers.a.algorithms.0: must be `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384` or `EdDSA` (it is `HS256`) — symmetric algorithms and `none` are never taken",
+            "lockgate.yaml:3:68: auth.issuers.b.issuer: must be given — it is the `iss` of its tokens",
+            "lockgate.yaml:4:24: auth.scopes.required.0: is no scope (it is `a b`) — a scope is ASCII without blanks and quotes",
+            "lockgate.yaml:4:41: auth.scopes.tools.[: is no pattern — use *, ?, [a-z] and {a,b}",
+            "lockgate.yaml:5:21: http.public_url: must be an http:// or https:// address (it is `nowhere`) — such as https://mcp.example.com; endpoints are named by it in tokens",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "auth: { anonymous: never }\n",
+        &["lockgate.yaml:1:20: auth.anonymous: nobody can call: there is no way to show who one is — set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`"],
+    ),
+    (
+        "lockgate.yaml",
+        "auth: { anonymous: everywhere, keys_file: none.yaml }\n",
+        &[
+            "warning: lockgate.yaml:1:20: auth.anonymous: callers need no credential — take it out, unless everybody who reaches the gateway may use it",
+            "warning: lockgate.yaml:1:43: auth.keys_file: there is no such file yet (it is `FOLDER/none.yaml`) — make the first key with `lockgate keys create NAME`",
         ],
     ),
 ];

@@ -143,7 +143,8 @@ impl Check<'_> {
             match ALGORITHMS.iter().find(|(name, _)| name == word) {
                 Some((_, algorithm)) => found.push(*algorithm),
                 None => {
-                    let hint = suggest::for_word(word, &names);
+                    let weak = word.starts_with("HS") || word.eq_ignore_ascii_case("none");
+                    let hint = suggest::for_word(word, &names).filter(|_| !weak);
                     let hint = hint.unwrap_or_else(|| "symmetric algorithms and `none` are never taken".into());
                     self.item_error(&path, at, &format!("must be {}", suggest::one_of(&names)), &hint);
                 }
