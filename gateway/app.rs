@@ -207,8 +207,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             tell(first.address(), &loaded.config, admin);
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
-        let other =
-            if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app)) };
+        let other = if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app)) };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
         tokio::spawn(async move {

@@ -101,7 +101,11 @@ pub(crate) fn suspects(all: &[Suspect]) -> String {
         format!("\n{state}: {}/{}{standing}{findings}", suspect.server, suspect.tool)
     };
     let text: String = all.iter().map(line).collect();
-    if text.is_empty() { text } else { format!("\n{text}\n\n`lockgate pins diff` says more; `lockgate pins approve` approves.") }
+    if text.is_empty() {
+        text
+    } else {
+        format!("\n{text}\n\n`lockgate pins diff` says more; `lockgate pins approve` approves.")
+    }
 }
 
 /// The tools as clients see them.

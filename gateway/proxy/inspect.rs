@@ -126,9 +126,21 @@ pub(crate) fn tell(before: &Catalog, after: &Catalog, pins: &Pins) {
         let standing = standing.map_or("not pinned", Standing::as_str);
         let finding = findings.first().map(ToString::to_string);
         if quarantined {
-            tracing::warn!(server, tool, standing, finding, "tool quarantined; `lockgate pins diff` says what is different");
+            tracing::warn!(
+                server,
+                tool,
+                standing,
+                finding,
+                "tool quarantined; `lockgate pins diff` says what is different"
+            );
         } else if told || standing == "not pinned" {
-            tracing::warn!(server, tool, standing, finding, "look at this tool; `lockgate tools` and `lockgate pins diff` say more");
+            tracing::warn!(
+                server,
+                tool,
+                standing,
+                finding,
+                "look at this tool; `lockgate tools` and `lockgate pins diff` say more"
+            );
         }
     }
 }

@@ -159,7 +159,8 @@ fn rewrite(
 
 /// A result that policy has no room for: a tool's answer that the model can act on, an error for everything else.
 fn too_large(asked: &Asked, bytes: usize, most: u64) -> Problem {
-    let words = format!("the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part of it");
+    let words =
+        format!("the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part of it");
     match asked.request.method {
         Method::ToolsCall => Problem::tool_error(words, asked.era()),
         _ => Problem::new(lockgate_protocol::code::INTERNAL, words),

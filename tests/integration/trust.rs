@@ -33,7 +33,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-#[tokio::test]
+/// With threads of its own: the command line waits for the scripted server, which lives in this process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     let stage = Arc::new(AtomicUsize::new(0));
     let server = turning(&stage).await;
@@ -53,6 +54,8 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     assert!(lockgate(&folder, &["pins", "diff"]).status.success());
     // The rug is pulled.
     stage.store(1, Ordering::SeqCst);
+    // Connected anew, so that its lists are read again at once and not in a minute.
+    gate.configure(json!({"servers": {"a": server.with(json!({"timeout": 20}))}, "pins": {"file": lock}}));
     until("the changed tool is gone", async || (!listed("a__t").await).then_some(())).await;
     assert!(listed("a__u").await);
     let (hidden, unknown) = (gate.call("a__t").await, gate.call("a__x").await);

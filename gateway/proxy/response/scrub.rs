@@ -12,8 +12,19 @@ use crate::rescue::Problem;
 
 /// Members that steer the protocol. They hold no text of a server's users, and a pattern must not break them.
 const STEERING: [&str; 13] = [
-    "type", "role", "mimeType", "method", "jsonrpc", "id", "resultType", "requestState", "taskId", "progressToken",
-    "cacheScope", "nextCursor", "status",
+    "type",
+    "role",
+    "mimeType",
+    "method",
+    "jsonrpc",
+    "id",
+    "resultType",
+    "requestState",
+    "taskId",
+    "progressToken",
+    "cacheScope",
+    "nextCursor",
+    "status",
 ];
 /// Members of blocks that may hold text in base64.
 const ENCODED: [&str; 2] = ["blob", "data"];

@@ -26,7 +26,10 @@ fn secrets_go_wherever_they_stand() {
     let rule = rule(&Spec { secrets: true, ..Spec::default() });
     let gone = "[redacted: AWS key]";
     let content = json!([{"type": "text", "text": format!("a {} b", key())}, {"type": "text", "text": "c"}]);
-    assert_eq!(clean(&rule, "content", &content).unwrap(), json!([{"type": "text", "text": format!("a {gone} b")}, {"type": "text", "text": "c"}]));
+    assert_eq!(
+        clean(&rule, "content", &content).unwrap(),
+        json!([{"type": "text", "text": format!("a {gone} b")}, {"type": "text", "text": "c"}])
+    );
     let deep = json!({"a": [{"b": key(), key(): 1.0}]});
     assert_eq!(clean(&rule, "structuredContent", &deep).unwrap(), json!({"a": [{"b": gone, gone: 1.0}]}));
     let blob = STANDARD.encode(format!("x={}", key()));
@@ -53,11 +56,13 @@ fn a_broad_pattern_breaks_no_structure() {
 fn links_go_by_their_scheme() {
     let rule = rule(&Spec { link_schemes: Some(vec!["https".into()]), ..Spec::default() });
     let link = |uri: &str| json!({"type": "resource_link", "uri": uri, "name": "n"});
-    let content = json!([link("https://x/"), link("javascript:x"), {"type": "text", "text": "resource_link", "n": 1.50}]);
+    let content =
+        json!([link("https://x/"), link("javascript:x"), {"type": "text", "text": "resource_link", "n": 1.50}]);
     let out = member(&rule, "content", content.to_string().as_bytes()).unwrap();
     let out: Value = serde_json::from_slice(&out).unwrap();
     assert_eq!(out, json!([link("https://x/"), {"type": "text", "text": "resource_link", "n": 1.5}]));
-    let messages = json!([{"role": "user", "content": link("file:///x")}, {"role": "user", "content": [link("data:x")]}]);
+    let messages =
+        json!([{"role": "user", "content": link("file:///x")}, {"role": "user", "content": [link("data:x")]}]);
     let out = clean(&rule, "messages", &messages).unwrap();
     assert_eq!((&out[0]["content"]["type"], &out[1]["content"]), (&json!("text"), &json!([])));
     let task = json!({"content": [link("ftp://x")]});
