@@ -294,16 +294,20 @@ fn verdict(asked: &Asked, target: &Target<'_>) -> Option<Verdict> {
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
 fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let token = required(&asked.request, "taskId")?;
-    let unknown = || Problem::invalid("unknown task");
-    let plain = asked.setup.sealer.open(Purpose::Task, &asked.bind(), state::now(), &token).map_err(|_| unknown())?;
-    let plain = String::from_utf8(plain).map_err(|_| unknown())?;
-    let (slug, own) = plain.split_once('\0').ok_or_else(unknown)?;
-    let server =
-        asked.view.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, s)| Arc::clone(s)).ok_or_else(unknown)?;
+    let (server, target) = task_behind(asked, &token).ok_or_else(|| Problem::invalid("unknown task"))?;
     let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
-    let (method, target, replaced) = (asked.request.method, own.to_owned(), vec![("taskId", Some(write::quoted(own)))]);
+    let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&target)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
     Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response: None, held })
+}
+
+/// The server and its own task id behind a token that this caller was given here.
+pub(crate) fn task_behind(asked: &Asked, token: &str) -> Option<(Arc<dyn Upstream>, String)> {
+    let plain = asked.setup.sealer.open(Purpose::Task, &asked.bind(), state::now(), token).ok()?;
+    let plain = String::from_utf8(plain).ok()?;
+    let (slug, own) = plain.split_once('\0')?;
+    let (_, server) = asked.view.servers.iter().find(|(s, _)| s.as_str() == slug)?;
+    Some((Arc::clone(server), own.to_owned()))
 }
 
 /// The capability that a tasks request needs.

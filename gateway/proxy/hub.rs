@@ -44,6 +44,8 @@ pub(crate) enum News {
     Catalog,
     /// A resource of a server, by its own URI, has changed.
     Updated { slug: Arc<str>, uri: Arc<str> },
+    /// A task of a server, by its own id, has news.
+    Task { slug: Arc<str>, id: Arc<str> },
 }
 
 impl Hub {
@@ -164,6 +166,10 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                 Ok(Event::Updated { slug, uri, .. }) => {
                     gateway.tell_updated(&slug, &uri);
                     let _ = hub.news.send(News::Updated { slug, uri: uri.into() });
+                    false
+                }
+                Ok(Event::Task { slug, id }) => {
+                    let _ = hub.news.send(News::Task { slug, id: id.into() });
                     false
                 }
                 Ok(Event::Logged { slug, note }) => {

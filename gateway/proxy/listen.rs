@@ -1,6 +1,8 @@
 //! `subscriptions/listen`: one stream that first says what was granted, then tells of changes that this caller can
 //! see, each tagged with the listen's own id. Page: basic/patterns/subscriptions.mdx (2026-07-28).
 
+mod tasks;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -10,9 +12,10 @@ use lockgate_authn::Principal;
 use lockgate_policy::{Held, Kind};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
-use lockgate_upstream::{ListKind, Upstream};
+use lockgate_upstream::{Caller, ListKind, Upstream};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +27,7 @@ use crate::hub::{self, News};
 use crate::rescue::Problem;
 use crate::stage::{Asked, Standing};
 use crate::streams::Open;
+use tasks::Tasks;
 
 /// What a listen asked for and was granted.
 struct Listener {
@@ -38,6 +42,9 @@ struct Listener {
     /// (server, own URI, the URI that the client knows).
     resources: Vec<(Arc<dyn Upstream>, String, String)>,
     wanted: Vec<(Arc<dyn Upstream>, String, String)>,
+    tasks: Tasks,
+    caller: Caller,
+    revision: Revision,
     view: Arc<View>,
     news: broadcast::Receiver<News>,
     ready: VecDeque<Bytes>,
@@ -74,9 +81,10 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
     let filter: Map<String, Value> =
         asked.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
     let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
-    if filter.contains_key("taskIds") || asked.request.param("taskIds").is_some() {
+    if asked.request.param("taskIds").is_some() {
         crate::authorize::needs_tasks(asked)?;
     }
+    let tasks = Tasks::wanted(asked, &filter)?;
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if uris.len() > limits.subscriptions {
         return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
@@ -105,6 +113,9 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         ],
         resources: Vec::new(),
         wanted,
+        tasks,
+        caller: asked.caller.clone(),
+        revision: asked.revision,
         view: Arc::clone(&asked.view),
         news: gateway.hub.news.subscribe(),
         ready: VecDeque::new(),
@@ -125,8 +136,15 @@ impl Listener {
                 Stage::Over => return None,
                 Stage::Granting => self.grant().await,
                 Stage::Telling => {
+                    let place = self.place();
                     let news = tokio::select! {
                         news = self.news.recv() => news,
+                        task = self.tasks.next(|token| place.ask(token)) => {
+                            if let Some(task) = task {
+                                self.tell(Method::TaskUpdated, |params| tasks::write(params, &task));
+                            }
+                            continue;
+                        }
                         () = self.stopping.cancelled() => {
                             self.finish();
                             continue;
@@ -135,6 +153,7 @@ impl Listener {
                     match news {
                         Ok(News::Catalog) => self.compare(),
                         Ok(News::Updated { slug, uri }) => self.updated(&slug, &uri),
+                        Ok(News::Task { slug, id }) => self.tasks.news(&slug, &id, |token| place.ask(token)),
                         Err(broadcast::error::RecvError::Lagged(_)) => self.missed(),
                         Err(broadcast::error::RecvError::Closed) => self.finish(),
                     }
@@ -159,6 +178,10 @@ impl Listener {
         }
         if !self.resources.is_empty() {
             filter.insert("resourceSubscriptions".into(), self.resources.iter().map(|(.., s)| s.as_str()).collect());
+        }
+        let tasks = self.tasks.grant().await;
+        if !tasks.is_empty() {
+            filter.insert("taskIds".into(), tasks.into());
         }
         let filter = Value::Object(filter).to_string();
         self.tell(Method::Acknowledged, |params| params.raw("notifications", filter.as_bytes()));
@@ -219,6 +242,20 @@ impl Listener {
         for shown in shown {
             self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
+        let place = self.place();
+        self.tasks.missed(|token| place.ask(token));
+    }
+
+    /// Where and for whom further requests of this listen are made.
+    fn place(&self) -> Place {
+        Place {
+            gateway: Arc::clone(&self.gateway),
+            view: Arc::clone(&self.view),
+            endpoint: self.endpoint.clone(),
+            principal: self.principal.clone(),
+            caller: self.caller.clone(),
+            revision: self.revision,
+        }
     }
 
     fn tell(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
@@ -239,6 +276,36 @@ impl Listener {
         let result = json!({"resultType": "complete", "_meta": {meta::SUBSCRIPTION_ID: id, meta::SERVER_INFO: info}});
         self.ready.push_back(write::result(&self.id, result.to_string().as_bytes()).into());
         self.stage = Stage::Over;
+    }
+}
+
+/// See [`Listener::place`].
+struct Place {
+    gateway: Arc<Gateway>,
+    view: Arc<View>,
+    endpoint: Endpoint,
+    principal: Principal,
+    caller: Caller,
+    revision: Revision,
+}
+
+impl Place {
+    /// A request for one of the caller's tasks, judged by the rules of now.
+    fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<Asked>)> {
+        let setup = self.gateway.setup();
+        let asked = Asked {
+            view: Arc::clone(&self.view),
+            endpoint: self.endpoint.clone(),
+            standing: Standing::new(&setup.policy, self.principal.clone(), &self.endpoint),
+            principal: self.principal.clone(),
+            request: tasks::request(token, setup.config.limits.depth)?,
+            revision: self.revision,
+            caller: self.caller.clone(),
+            session: None,
+            running: None,
+            setup,
+        };
+        Some((Arc::clone(&self.gateway), Box::new(asked)))
     }
 }
 

@@ -5,7 +5,7 @@ mod outcome;
 mod patience;
 mod repeat;
 mod session;
-mod subscribe;
+pub(crate) mod subscribe;
 pub(crate) mod survey;
 
 use std::sync::Arc;
@@ -359,6 +359,15 @@ impl Upstream for Client {
 
     fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()> {
         Box::pin(self.shared.unsubscribe(uri))
+    }
+
+    fn watch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(self.shared.watch_task(id))
+    }
+
+    fn unwatch_task<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()> {
+        self.shared.unwatch_task(id);
+        Box::pin(std::future::ready(()))
     }
 
     fn survey(&self) -> BoxFuture<'_, ()> {

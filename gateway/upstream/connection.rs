@@ -19,6 +19,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::call::{Conversation, LogLevel};
+use crate::client::subscribe::Topic;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, status_failure};
@@ -173,8 +174,8 @@ impl Connection {
         self.child.lock().as_ref().map(Child::stderr_tail).unwrap_or_default()
     }
 
-    /// A fresh id for a listen, and the URIs that its acknowledgement will name.
-    pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<String>>) {
+    /// A fresh id for a listen, and what its acknowledgement will name.
+    pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<Topic>>) {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.acknowledgements.lock();

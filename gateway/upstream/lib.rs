@@ -53,6 +53,16 @@ pub trait Upstream: Send + Sync + 'static {
     /// Takes one subscription back.
     fn unsubscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, ()>;
 
+    /// Asks to be told when one of its own tasks has news (tasks extension); counted, as [`Self::subscribe`].
+    fn watch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(std::future::ready(Err(Failure::new(FailureKind::Garbage, "the server has no tasks"))))
+    }
+
+    /// Takes one of those back.
+    fn unwatch_task<'a>(&'a self, _id: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Finds out, unless it is known, what is only offered to clients that can be asked things: the part of the catalog that is
     /// `asking`. Returns when it is known, or cannot be known now.
     fn survey(&self) -> BoxFuture<'_, ()> {
@@ -76,6 +86,8 @@ pub enum Event {
     Changed { slug: Arc<str> },
     /// A resource (own URI) that was subscribed to has changed; `params` as the server sent them.
     Updated { slug: Arc<str>, uri: String, params: bytes::Bytes },
+    /// A task (own id) that was asked about has news.
+    Task { slug: Arc<str>, id: String },
     /// It logged something (`notifications/message`) outside of any call, on a connection that all clients share.
     Logged { slug: Arc<str>, note: Arc<lockgate_protocol::jsonrpc::Request> },
 }

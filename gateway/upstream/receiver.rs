@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use crate::call::{BoxFuture, ClientSession, Conversation, Unasked};
+use crate::client::subscribe::Topic;
 use crate::link::Inbox;
 use crate::{Event, Events};
 
@@ -75,7 +76,7 @@ impl Behind {
 }
 
 /// Who waits for the acknowledgement of a listen, by its id.
-pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<String>>>>>;
+pub(crate) type Acknowledgements = Arc<Mutex<HashMap<u64, oneshot::Sender<BTreeSet<Topic>>>>>;
 
 /// Says once that a connection is over.
 #[derive(Clone, Default)]
@@ -135,6 +136,11 @@ impl Inbox for Receiver {
                 }
             },
             Method::Acknowledged => self.acknowledge(&note),
+            Method::TaskUpdated => {
+                if let Some(id) = note.param_str("taskId") {
+                    let _ = self.events.send(Event::Task { slug: Arc::clone(&self.slug), id: id.into_owned() });
+                }
+            }
             Method::Progress | Method::Cancelled => {}
             _ => tracing::debug!(server = %self.slug, method = %note.method_name(), "notification dropped"),
         }
@@ -183,8 +189,12 @@ impl Receiver {
         if let Some(waiting) = waiting {
             let filter: Value =
                 note.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).unwrap_or_default();
-            let uris = filter.get("resourceSubscriptions").and_then(Value::as_array);
-            let _ = waiting.send(uris.into_iter().flatten().filter_map(|u| u.as_str().map(Into::into)).collect());
+            let named = |member: &str, topic: fn(String) -> Topic| -> Vec<Topic> {
+                let all = filter.get(member).and_then(Value::as_array);
+                all.into_iter().flatten().filter_map(|one| one.as_str().map(|one| topic(one.into()))).collect()
+            };
+            let resources = named("resourceSubscriptions", Topic::Resource);
+            let _ = waiting.send(resources.into_iter().chain(named("taskIds", Topic::Task)).collect());
         }
     }
 }

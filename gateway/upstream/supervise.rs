@@ -232,11 +232,14 @@ fn missed(shared: &Shared) {
     updated(shared);
 }
 
-/// Resources that clients subscribed to may have changed while nobody listened.
+/// Resources and tasks that clients want to hear of may have news that nobody heard.
 fn updated(shared: &Shared) {
     for uri in shared.wanted.uris() {
         let params = json!({"uri": uri}).to_string().into();
         let _ = shared.events().send(Event::Updated { slug: Arc::clone(&shared.slug), uri, params });
+    }
+    for id in shared.wanted.tasks() {
+        let _ = shared.events().send(Event::Task { slug: Arc::clone(&shared.slug), id });
     }
 }
 
@@ -247,9 +250,10 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
     let (mut pause, mut stood) = (FIRST_PAUSE, false);
     loop {
         let (id, acknowledged) = connection.expect_acknowledgement();
-        let mut held = Held(tokio::spawn(hold(Arc::clone(connection), id, shared.wanted.uris())));
+        let mut held =
+            Held(tokio::spawn(hold(Arc::clone(connection), id, shared.wanted.uris(), shared.wanted.tasks())));
         let got = tokio::select! {
-            uris = acknowledged => uris.ok(),
+            topics = acknowledged => topics.ok(),
             ended = &mut held.0 => match ended {
                 // It has no such stream, and will not have one as long as this connection stands.
                 Ok(Ok(false)) if !stood => return,
@@ -258,8 +262,8 @@ async fn listen(shared: &Arc<Shared>, connection: &Arc<Connection>) {
             () = tokio::time::sleep(ACKNOWLEDGE) => None,
         };
         drop(old.take());
-        if let Some(uris) = got {
-            shared.wanted.acknowledge(uris);
+        if let Some(topics) = got {
+            shared.wanted.acknowledge(topics);
             match (stood, pause > FIRST_PAUSE) {
                 (true, true) => missed(shared),
                 (true, false) => {}
@@ -295,14 +299,18 @@ impl Drop for Held {
 
 /// One listen stream, until it ends.
 /// `false` when the server refused it.
-async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>) -> Result<bool, Failure> {
-    let filter = json!({
+async fn hold(connection: Arc<Connection>, id: u64, uris: Vec<String>, tasks: Vec<String>) -> Result<bool, Failure> {
+    let mut filter = json!({
         "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": uris,
     });
+    if !tasks.is_empty() {
+        filter["taskIds"] = tasks.into();
+    }
     let params = [("notifications", Some(filter.to_string().into_bytes()))];
     let mut ask = Ask::own(Method::Listen, &params);
     ask.id = Some(id);
+    ask.capabilities = CARRIED;
     let response = connection.ask(ask).await?;
     Ok(matches!(response.outcome, Outcome::Result(..)))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Say, Upstream, Value, fixture, json, until};
+use crate::rig::{Gate, Heard, Say, Upstream, Value, fixture, json, until};
 
 fn notes(messages: &[Value], method: &str) -> Vec<Value> {
     messages.iter().filter(|m| m["method"] == method).cloned().collect()
@@ -106,7 +106,7 @@ async fn progress_and_logs_reach_those_who_asked() {
 /// until it says `notifications/cancelled`.
 #[tokio::test]
 async fn a_client_that_goes_away_cancels_in_its_eras_way() {
-    let silent = |heard: &crate::rig::Heard| heard.method() == "tools/call";
+    let silent = |heard: &Heard| heard.method() == "tools/call";
     let new = Upstream::lines(move |heard| if silent(heard) { Say::Nothing } else { modern(&["t"])(heard) }).await;
     let old =
         Upstream::http(move |heard| if silent(heard) { Say::Nothing } else { legacy("2025-06-18", &["t"])(heard) })
@@ -160,4 +160,91 @@ async fn a_subscription_reaches_its_session() {
         (Some("notifications/resources/updated"), Some(uri))
     );
     assert!(tokio::time::timeout(Duration::from_millis(200), second.next()).await.is_err());
+}
+
+/// A server with tasks: `start` makes one, `poke` says that it has news, and asked about it, it is done.
+fn with_tasks(heard: &Heard) -> Say {
+    let detail = |status: &str| {
+        json!({"resultType": "complete", "taskId": "own-1", "status": status, "createdAt": "2026-11-21T10:00:00Z",
+            "lastUpdatedAt": "2026-11-21T10:00:01Z", "ttlMs": 60_000})
+    };
+    match (heard.method(), heard.body["params"]["name"].as_str().unwrap_or_default()) {
+        ("server/discover", _) => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+            "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        }))),
+        ("tools/call", "start") => {
+            let mut created = detail("working");
+            created["resultType"] = "task".into();
+            Say::Json(heard.result(created))
+        }
+        ("tools/call", "poke") => {
+            // What the server itself says of the task is not passed on.
+            let note = json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": {"taskId": "own-1", "status": "odd"}});
+            let done = heard.result(json!({"resultType": "complete", "content": []}));
+            Say::Text("application/json", format!("{note}\n{done}").into_bytes())
+        }
+        ("tasks/get", _) => {
+            let mut done = detail("completed");
+            done["result"] =
+                json!({"content": [{"type": "resource_link", "uri": "test://x", "name": "x"}], "isError": false});
+            Say::Json(heard.result(done))
+        }
+        ("subscriptions/listen", _) => {
+            let tagged = json!({"io.modelcontextprotocol/subscriptionId": heard.body["id"]});
+            let granted = &heard.body["params"]["notifications"];
+            Say::Json(json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"notifications": granted, "_meta": tagged}}))
+        }
+        _ => modern(&["start", "poke"])(heard),
+    }
+}
+
+/// T-07: a listen that names tasks grants the caller's own, tells of their news what `tasks/get` would answer, under the id
+/// that the caller knows, and lets them go when it ends.
+#[tokio::test]
+async fn a_listen_follows_tasks() {
+    let server = Upstream::lines(with_tasks).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let declared =
+        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let start = json!({"name": "a__start", "arguments": {}, "_meta": declared});
+    let created = gate.modern("/mcp", "tools/call", start.clone()).await.result();
+    let token = created["taskId"].as_str().unwrap().to_owned();
+    assert_ne!(token, "own-1");
+    let elsewhere =
+        gate.modern("/servers/a/mcp", "tools/call", json!({"name": "start", "arguments": {}, "_meta": declared}));
+    let foreign = elsewhere.await.result()["taskId"].clone();
+    let ids = json!({"notifications": {"taskIds": [token, "own-1", "", 7, foreign]}, "_meta": declared});
+    let mut stream = Request::modern("/mcp", "subscriptions/listen", ids).open(gate.address).await;
+    let granted = stream.next().await.unwrap();
+    assert_eq!(granted["params"]["notifications"], json!({"taskIds": [token]}), "{granted}");
+    let listens = || server.heard_of("subscriptions/listen");
+    let last = listens().pop().unwrap().body["params"].clone();
+    assert_eq!(last["notifications"]["taskIds"], json!(["own-1"]));
+    let meta = &last["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+    assert!(meta["io.modelcontextprotocol/tasks"].is_object(), "{last}");
+    assert_eq!(gate.call("a__poke").await.code(), 0);
+    let told = stream.next().await.unwrap();
+    assert_eq!(told["method"], "notifications/tasks", "{told}");
+    let task = &told["params"];
+    assert_eq!((&task["taskId"], &task["status"]), (&json!(token), &json!("completed")), "{told}");
+    assert_eq!(task["result"]["content"][0]["uri"], "a+test://x", "{told}");
+    assert_eq!(task["_meta"], json!({"io.modelcontextprotocol/subscriptionId": 1}), "{told}");
+    assert!(task.get("resultType").is_none(), "{told}");
+    assert_eq!(server.heard_of("tasks/get").pop().unwrap().body["params"]["taskId"], "own-1");
+    // Somebody else's listen, or one without tasks, hears nothing of it.
+    let mut other =
+        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}))
+            .open(gate.address)
+            .await;
+    other.next().await.unwrap();
+    assert_eq!(gate.call("a__poke").await.code(), 0);
+    assert_eq!(stream.next().await.unwrap()["method"], "notifications/tasks");
+    assert!(tokio::time::timeout(Duration::from_millis(200), other.next()).await.is_err());
+    drop(stream);
+    until("the task is let go", async || {
+        listens().last().is_some_and(|h| h.body["params"]["notifications"].get("taskIds").is_none()).then_some(())
+    })
+    .await;
 }

@@ -1,4 +1,5 @@
-//! Resource subscriptions: counted per URI, asked of the server once, and asked again after every reconnect.
+//! What clients want to hear of resources and tasks: counted for each, asked of the server once, and asked again after every
+//! reconnect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,38 +18,53 @@ use crate::failure::{Failure, Kind};
 /// How long a modern server may take to acknowledge.
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
 
+/// Something of a server that may have news.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    /// A resource, by its URI.
+    Resource(String),
+    /// A task, by its id.
+    Task(String),
+}
+
 /// What clients want to hear of.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    counts: Mutex<BTreeMap<String, usize>>,
-    /// The set of URIs has changed: the listen stream has to be replaced.
+    counts: Mutex<BTreeMap<Topic, usize>>,
+    /// The set of topics has changed: the listen stream has to be replaced.
     pub(crate) changed: Notify,
-    acknowledged: Mutex<BTreeSet<String>>,
+    acknowledged: Mutex<BTreeSet<Topic>>,
     pub(crate) news: Notify,
 }
 
 impl Wanted {
     pub(crate) fn uris(&self) -> Vec<String> {
-        self.counts.lock().keys().cloned().collect()
+        let uri = |topic: &Topic| if let Topic::Resource(uri) = topic { Some(uri.clone()) } else { None };
+        self.counts.lock().keys().filter_map(uri).collect()
+    }
+
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        let id = |topic: &Topic| if let Topic::Task(id) = topic { Some(id.clone()) } else { None };
+        self.counts.lock().keys().filter_map(id).collect()
     }
 
     /// A modern server has acknowledged these.
-    pub(crate) fn acknowledge(&self, uris: BTreeSet<String>) {
-        *self.acknowledged.lock() = uris;
+    pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
+        *self.acknowledged.lock() = topics;
         self.news.notify_waiters();
     }
 
-    fn add(&self, uri: &str) -> bool {
+    fn add(&self, topic: &Topic) -> bool {
         let mut counts = self.counts.lock();
-        let count = counts.entry(uri.to_owned()).or_default();
+        let count = counts.entry(topic.clone()).or_default();
         *count += 1;
         *count == 1
     }
 
-    fn remove(&self, uri: &str) -> bool {
+    fn remove(&self, topic: &Topic) -> bool {
         let mut counts = self.counts.lock();
-        match counts.get_mut(uri) {
-            Some(1) => counts.remove(uri).is_some(),
+        match counts.get_mut(topic) {
+            Some(1) => counts.remove(topic).is_some(),
             Some(count) => {
                 *count -= 1;
                 false
@@ -64,26 +80,47 @@ impl Shared {
         if !connection.peer.offers.subscribe {
             return Err(Failure::new(Kind::Garbage, "the server does not offer subscriptions"));
         }
-        let first = self.wanted.add(uri);
+        let topic = Topic::Resource(uri.to_owned());
+        let first = self.wanted.add(&topic);
         let result = match connection.era() {
             Era::Legacy if first => subscribe_legacy(&connection, uri).await,
             Era::Legacy => Ok(()),
-            Era::Modern => self.acknowledged(uri, first).await,
+            Era::Modern => self.acknowledged(&topic, first).await,
         };
-        if result.is_err() && self.wanted.remove(uri) {
+        if result.is_err() && self.wanted.remove(&topic) {
             self.wanted.changed.notify_one();
         }
         result
     }
 
-    async fn acknowledged(&self, uri: &str, first: bool) -> Result<(), Failure> {
+    pub(super) async fn watch_task(&self, id: &str) -> Result<(), Failure> {
+        let connection = self.shared_connection().await?;
+        if connection.era() != Era::Modern || !connection.peer.offers.tasks {
+            return Err(Failure::new(Kind::Garbage, "the server has no tasks"));
+        }
+        let topic = Topic::Task(id.to_owned());
+        let first = self.wanted.add(&topic);
+        let result = self.acknowledged(&topic, first).await;
+        if result.is_err() && self.wanted.remove(&topic) {
+            self.wanted.changed.notify_one();
+        }
+        result
+    }
+
+    pub(super) fn unwatch_task(&self, id: &str) {
+        if self.wanted.remove(&Topic::Task(id.to_owned())) {
+            self.wanted.changed.notify_one();
+        }
+    }
+
+    async fn acknowledged(&self, topic: &Topic, first: bool) -> Result<(), Failure> {
         if first {
             self.wanted.changed.notify_one();
         }
         let wait = async {
             loop {
                 let news = self.wanted.news.notified();
-                if self.wanted.acknowledged.lock().contains(uri) {
+                if self.wanted.acknowledged.lock().contains(topic) {
                     return;
                 }
                 news.await;
@@ -94,7 +131,7 @@ impl Shared {
     }
 
     pub(super) async fn unsubscribe(&self, uri: &str) {
-        if !self.wanted.remove(uri) {
+        if !self.wanted.remove(&Topic::Resource(uri.to_owned())) {
             return;
         }
         let Some(connection) = self.live.load_full() else { return };

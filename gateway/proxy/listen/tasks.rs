@@ -1,0 +1,141 @@
+//! Tasks that a listen follows (tasks extension). When a server says that one has news, it is read with `tasks/get` in the
+//! caller's name: what is told is what the caller would be answered, by the same path, and nothing of the server's own message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use lockgate_protocol::jsonrpc::{self, From, Message, Outcome, Response};
+use lockgate_protocol::method::Method;
+use lockgate_protocol::write::Object;
+use lockgate_upstream::{BoxFuture, Upstream};
+use serde_json::{Map, Value, json};
+
+use crate::authorize::{needs_tasks, task_behind};
+use crate::dispatch;
+use crate::gateway::Gateway;
+use crate::rescue::Problem;
+use crate::stage::Asked;
+
+/// The tasks of one listen.
+#[derive(Default)]
+pub(super) struct Tasks {
+    all: Vec<Followed>,
+    reading: FuturesUnordered<BoxFuture<'static, (usize, Option<Response>)>>,
+}
+
+struct Followed {
+    server: Arc<dyn Upstream>,
+    own: String,
+    /// The id that the caller knows.
+    token: String,
+    granted: bool,
+    /// It is being read; `again` when there was news meanwhile.
+    reading: bool,
+    again: bool,
+}
+
+impl Tasks {
+    /// What a listen asks for; tasks that are not this caller's are left out, like those that do not exist.
+    pub(super) fn wanted(asked: &Asked, filter: &Map<String, Value>) -> Result<Self, Problem> {
+        let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
+        needs_tasks(asked)?;
+        let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
+        if ids.len() > asked.setup.config.limits.subscriptions {
+            return Err(Problem::invalid("too many tasks in one listen (limits.subscriptions)"));
+        }
+        let followed = |token: &str| {
+            let (server, own) = task_behind(asked, token)?;
+            Some(Followed { server, own, token: token.to_owned(), granted: false, reading: false, again: false })
+        };
+        let mut tasks = Self::default();
+        tasks.all = ids.iter().filter_map(Value::as_str).filter_map(followed).collect();
+        Ok(tasks)
+    }
+
+    /// Asks the servers; gives the tasks that the caller will hear of.
+    pub(super) async fn grant(&mut self) -> Vec<String> {
+        let asking = self.all.iter_mut().map(|task| async {
+            task.granted = task.server.watch_task(&task.own).await.is_ok();
+        });
+        futures_util::future::join_all(asking).await;
+        self.all.retain(|task| task.granted);
+        self.all.iter().map(|task| task.token.clone()).collect()
+    }
+
+    /// A server has news of a task.
+    pub(super) fn news(&mut self, slug: &str, own: &str, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+        let at = self.all.iter().position(|task| task.server.slug() == slug && task.own == own);
+        if let Some(at) = at {
+            self.read(at, &read);
+        }
+    }
+
+    /// News were lost: every task may have some.
+    pub(super) fn missed(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+        for at in 0..self.all.len() {
+            self.read(at, &read);
+        }
+    }
+
+    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+        let Some(task) = self.all.get_mut(at) else { return };
+        if task.reading {
+            task.again = true;
+            return;
+        }
+        let Some((gateway, asked)) = read(&task.token) else { return };
+        (task.reading, task.again) = (true, false);
+        self.reading.push(Box::pin(async move { (at, answer(&gateway, &asked).await) }));
+    }
+
+    /// The next task that has been read; waits for ever while there is nothing to read. Cancel safe.
+    pub(super) async fn next(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) -> Option<Response> {
+        let Some((at, found)) = self.reading.next().await else { return std::future::pending().await };
+        let again = self.all.get_mut(at).is_some_and(|task| {
+            task.reading = false;
+            task.again
+        });
+        if again {
+            self.read(at, &read);
+        }
+        found
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        for task in self.all.drain(..).filter(|task| task.granted) {
+            runtime.spawn(async move { task.server.unwatch_task(&task.own).await });
+        }
+    }
+}
+
+/// A request for a task in the caller's name.
+pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
+    let text = json!({"jsonrpc": "2.0", "id": 0, "method": Method::TasksGet.as_str(), "params": {"taskId": token}});
+    match jsonrpc::parse(Bytes::from(text.to_string()), depth, From::Client) {
+        Ok(Message::Request(request)) => Some(request),
+        _ => None,
+    }
+}
+
+async fn answer(gateway: &Gateway, asked: &Asked) -> Option<Response> {
+    let text = dispatch::nested(gateway, asked).await.ok()?.into_bytes();
+    match jsonrpc::parse(text, asked.setup.config.limits.depth, From::Server) {
+        Ok(Message::Response(response)) => Some(response),
+        _ => None,
+    }
+}
+
+/// Writes a task as the parameters of a notification.
+pub(super) fn write(params: &mut Object<'_>, task: &Response) {
+    let Outcome::Result(_, members) = &task.outcome else { return };
+    for member in members {
+        if !matches!(&*member.name(&task.text), "resultType" | "_meta") {
+            params.copy(member.key.of(&task.text), member.value.of(&task.text));
+        }
+    }
+}
