@@ -8,7 +8,7 @@ use http::Uri;
 use lockgate_config::Sources;
 use lockgate_proxy::Gateway;
 use lockgate_proxy::face::Endpoint;
-use lockgate_upstream::{State, Upstream};
+use lockgate_upstream::State;
 use serde_json::{Map, Value};
 
 use crate::ask;

@@ -317,6 +317,7 @@ async fn rounds(
             tracing::info!(server = server.slug(), %failure, ms = counted.began.elapsed().as_millis(), "call failed");
             Problem::failed(server.slug(), &failure)
         })?;
+        interact::check(&permitted, &answer)?;
         match (answer.kind, asked.era(), &answer.outcome) {
             (_, era, jsonrpc::Outcome::Error(error)) => {
                 let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
@@ -325,10 +326,6 @@ async fn rounds(
                     response::scrub::problem(rule, &mut problem);
                 }
                 return Err(problem.about(asked.request.param("uri")));
-            }
-            (AnswerKind::InputRequired, ..) if !interact::may_pause(permitted.method(), &answer) => {
-                let words = format!("server {} paused a request without saying what for", server.slug());
-                return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;

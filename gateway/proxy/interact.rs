@@ -3,7 +3,7 @@
 
 use lockgate_protocol::code;
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Answer, Conversation, Unasked};
+use lockgate_upstream::{Answer, AnswerKind, Conversation, Unasked};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
@@ -13,11 +13,15 @@ use crate::talk::Talk;
 /// Most questions of one round.
 const MAX_QUESTIONS: usize = 32;
 
-/// Whether a server may pause this request, and has said what for.
-pub(crate) fn may_pause(method: Method, answer: &Answer) -> bool {
-    let asks = answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
-    matches!(method, Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead)
-        && (asks || answer.member("requestState").is_some())
+/// A server may pause only some requests, and has to say what for.
+pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), Problem> {
+    let pausable = matches!(permitted.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+    let asks = || answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
+    if answer.kind != AnswerKind::InputRequired || pausable && (asks() || answer.member("requestState").is_some()) {
+        return Ok(());
+    }
+    let words = format!("server {} paused a request without saying what for", permitted.server().slug());
+    Err(Problem::new(code::INTERNAL, words))
 }
 
 /// Asks what the server wants to know; gives leave for the next round.

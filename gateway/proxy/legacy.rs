@@ -118,29 +118,10 @@ pub(crate) async fn receive(
             reply(Err(Problem::method_not_found(&request.method_name())))
         }
         method => {
-            let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
-            // It can be cancelled from now on, also while it waits for servers.
-            let running = session.run(request.id_bytes());
-            tokio::select! {
-                biased;
-                () = lists_known(gateway, &setup, &session, &standing) => {}
-                () = running.token.cancelled() => return dispatch::silence(),
-            }
-            let view = gateway.hub.view(&session.endpoint, &setup, &standing);
-            let Some(view) = view else { return no_endpoint(Some(&id)) };
-            let asked = Box::new(Asked {
-                view,
-                endpoint: session.endpoint.clone(),
-                standing,
-                // The session's owner, with what this request's own credential grants.
-                principal,
-                revision: session.revision,
-                caller: session.caller(),
-                session: Some(session),
-                running: Some(running),
-                request,
-                setup,
-            });
+            let asked = match ready(gateway, setup, principal, session, request).await {
+                Ok(asked) => asked,
+                Err(reply) => return *reply,
+            };
             match method {
                 Method::Subscribe => reply(subscribe(gateway, &asked).await.and_then(|()| ok())),
                 Method::Unsubscribe => reply(unsubscribe(gateway, &asked).and_then(|()| ok())),
@@ -148,6 +129,39 @@ pub(crate) async fn receive(
             }
         }
     }
+}
+
+/// A request once the lists that it is looked up in are known.
+async fn ready(
+    gateway: &Arc<Gateway>,
+    setup: Arc<Setup>,
+    principal: Principal,
+    session: Arc<Session>,
+    request: Request,
+) -> Result<Box<Asked>, Box<Reply>> {
+    let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
+    // It can be cancelled from now on, also while it waits for servers.
+    let running = session.run(request.id_bytes());
+    tokio::select! {
+        biased;
+        () = lists_known(gateway, &setup, &session, &standing) => {}
+        () = running.token.cancelled() => return Err(Box::new(dispatch::silence())),
+    }
+    let view = gateway.hub.view(&session.endpoint, &setup, &standing);
+    let Some(view) = view else { return Err(Box::new(no_endpoint(Some(request.id())))) };
+    Ok(Box::new(Asked {
+        view,
+        endpoint: session.endpoint.clone(),
+        standing,
+        // The session's owner, with what this request's own credential grants.
+        principal,
+        revision: session.revision,
+        caller: session.caller(),
+        session: Some(session),
+        running: Some(running),
+        request,
+        setup,
+    }))
 }
 
 /// Waits for servers that are still starting and, for a client that can be asked things, for what they offer to such clients
