@@ -13,11 +13,12 @@ pub(crate) struct Sole(AtomicU64);
 impl Sole {
     /// A principal, by its number, reaches a server.
     pub(crate) fn note(&self, caller: u64) {
+        // A number that means nobody tells nobody apart.
+        let caller = if caller == NOBODY { SEVERAL } else { caller };
         let known = self.0.load(Ordering::Relaxed);
         if known == caller || known == SEVERAL {
             return;
         }
-        let caller = if caller == NOBODY { SEVERAL } else { caller };
         let first = self.0.compare_exchange(NOBODY, caller, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_err_and(|other| other != caller) {
             self.0.store(SEVERAL, Ordering::Relaxed);

@@ -82,6 +82,8 @@ fn every_example_loads_and_has_a_readme() {
                 ("TLS_KEY", "README.md"),
             ]
             .iter()
+            // One bearer key for everybody contradicts keys of one's own.
+            .filter(|(name, _)| *name != "LOCKGATE_KEY" || !folder.ends_with("auth"))
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect(),
             ..Sources::default()

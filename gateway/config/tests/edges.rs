@@ -17,6 +17,9 @@ fn document(key: &Key, value: Value) -> String {
     if key.path.starts_with(&["builtin".into(), "web".into()]) {
         document["builtin"]["web"]["any_host"] = json!(true);
     }
+    if key.path.starts_with(&["builtin".into(), "file".into()]) {
+        document["builtin"]["file"]["roots"] = json!([{ "path": "/tmp" }]);
+    }
     if key.path.starts_with(&["builtin".into(), "shell".into()]) {
         document["builtin"]["shell"]["roots"] = json!([{ "path": "/" }]);
         if key.path.ends_with(&["max_timeout".into()]) {
