@@ -2,8 +2,8 @@
 //! and gives a configuration only when it saw none.
 
 mod address;
-mod auth;
 mod audit;
+mod auth;
 mod builtin;
 mod pins;
 mod policy;

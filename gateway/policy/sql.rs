@@ -2,6 +2,7 @@
 //! walked node by node; what is not known to be harmless is refused. It cannot see what a server's views, operators, casts
 //! and triggers do: where those matter, the server's own role has to stop them.
 
+mod cast;
 mod expression;
 mod from;
 mod functions;
@@ -12,7 +13,6 @@ mod operators;
 mod query;
 mod quoted;
 mod reserved;
-mod types;
 mod write;
 
 use schemars::JsonSchema;

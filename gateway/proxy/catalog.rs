@@ -140,7 +140,13 @@ pub(crate) struct View {
 
 impl Catalog {
     /// Merges what the servers offer now.
-    pub(crate) fn merge(servers: Servers, naming: Naming, pins: &Pins, before: Option<&Self>, metrics: &Metrics) -> Self {
+    pub(crate) fn merge(
+        servers: Servers,
+        naming: Naming,
+        pins: &Pins,
+        before: Option<&Self>,
+        metrics: &Metrics,
+    ) -> Self {
         let known = Known::of(before);
         let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
         let mut items = ListKind::ALL.map(|kind| {
@@ -174,7 +180,11 @@ impl Catalog {
                     metrics,
                     inspected,
                     category,
-                    annotations: if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() },
+                    annotations: if kind == ListKind::Tools {
+                        Annotations::of_tool(&item.text)
+                    } else {
+                        Annotations::default()
+                    },
                 })
             };
             all.into_iter().zip(exposed).map(entry).collect::<Vec<_>>()

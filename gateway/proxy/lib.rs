@@ -24,5 +24,5 @@ mod streams;
 mod talk;
 
 pub use config::{Config, Limits, Names};
-pub use inspect::Suspect;
 pub use gateway::{Gateway, Prepared, Rules, Unusable};
+pub use inspect::Suspect;

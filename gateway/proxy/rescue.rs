@@ -128,7 +128,8 @@ impl Problem {
 
     /// The caller has as many streams open as one may have.
     pub(crate) fn too_many_streams() -> Self {
-        let words = "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
+        let words =
+            "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
         Self::new(code::OVERLOADED, words)
     }
 

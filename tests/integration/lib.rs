@@ -29,5 +29,5 @@ mod sdk;
 mod shell;
 mod stdio;
 mod streams;
-mod trust;
 mod tls;
+mod trust;

@@ -1,8 +1,8 @@
 //! `builtin`: servers that come with the gateway. It names them and no more.
 
+pub mod content;
 pub mod database;
 pub mod file;
-pub mod content;
 pub mod shell;
 pub mod web;
 

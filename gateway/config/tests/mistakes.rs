@@ -302,7 +302,9 @@ const CASES: &[Case] = &[
     (
         "lockgate.yaml",
         "auth: { anonymous: never }\n",
-        &["lockgate.yaml:1:20: auth.anonymous: nobody can call: there is no way to show who one is — set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`"],
+        &[
+            "lockgate.yaml:1:20: auth.anonymous: nobody can call: there is no way to show who one is — set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`",
+        ],
     ),
     (
         "lockgate.yaml",

@@ -1,9 +1,9 @@
 //! `builtin`: which built-in servers run, and what they may do. A category is off until it is configured, except
 //! `system`.
 
+mod content;
 mod database;
 mod file;
-mod content;
 mod shell;
 mod web;
 

@@ -6,9 +6,9 @@ use sqlparser::ast::{
     Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
+use super::cast;
 use super::lex::no;
 use super::query::{Walk, plain_wildcard};
-use super::types;
 use crate::Refusal;
 
 /// Words that are values without being quoted.
@@ -129,13 +129,20 @@ impl Walk<'_> {
                 self.expressions([&**expr, &**overlay_what, &**overlay_from])?;
                 self.boxed(overlay_for)
             }
+            other => self.rare(other),
+        }
+    }
+
+    /// Casts, literals with a type, and what is asked of a value.
+    fn rare(&mut self, expression: &Expr) -> Result<(), Refusal> {
+        match expression {
             Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, format: None } => {
-                types::check(self.named, data_type)?;
+                cast::check(self.named, data_type)?;
                 self.expression(expr)
             }
             Expr::Convert { is_try: false, expr, data_type, charset, target_before_value: _, styles } => {
                 if let Some(data_type) = data_type {
-                    types::check(self.named, data_type)?;
+                    cast::check(self.named, data_type)?;
                 }
                 if let Some(charset) = charset {
                     self.named.object(charset)?;
@@ -144,7 +151,7 @@ impl Walk<'_> {
                 self.expression(expr)
             }
             Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }) => {
-                types::check(self.named, data_type)?;
+                cast::check(self.named, data_type)?;
                 literal(value)
             }
             Expr::Interval(Interval {
@@ -226,7 +233,7 @@ impl Walk<'_> {
             FunctionArgumentClause::Separator(separator) => literal(separator),
             FunctionArgumentClause::Limit(limit) => self.expression(limit),
             FunctionArgumentClause::JsonReturningClause(JsonReturningClause { data_type }) => {
-                types::check(self.named, data_type)
+                cast::check(self.named, data_type)
             }
             _ => no("a call has a clause that is not allowed: leave it out"),
         }

@@ -7,9 +7,9 @@ use sqlparser::ast::{
     TableSampleSeed, TableWithJoins,
 };
 
+use super::cast;
 use super::lex::no;
 use super::query::Walk;
-use super::types;
 use crate::Refusal;
 
 impl Walk<'_> {
@@ -148,7 +148,7 @@ impl Walk<'_> {
         self.named.ident(name)?;
         columns.iter().try_for_each(|TableAliasColumnDef { name, data_type }| {
             self.named.ident(name)?;
-            data_type.as_ref().map_or(Ok(()), |data_type| types::check(self.named, data_type))
+            data_type.as_ref().map_or(Ok(()), |data_type| cast::check(self.named, data_type))
         })
     }
 
@@ -164,7 +164,7 @@ impl Walk<'_> {
                         | JsonTableColumnErrorHandling::Error => {}
                     }
                 }
-                types::check(self.named, r#type)
+                cast::check(self.named, r#type)
             }
             JsonTableColumn::Nested(JsonTableNestedColumn { path: _, columns }) => {
                 self.deeper(|walk| walk.json_columns(columns))

@@ -256,30 +256,3 @@ fn no_text_makes_it_panic() {
         }
     }
 }
-
-/// Prints what a decision costs: `cargo test --release -p lockgate-policy sql -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn cost_of_a_decision() {
-    for (dialect, text) in [
-        (Dialect::Postgres, "SELECT id, name FROM customers WHERE id = $1 ORDER BY name LIMIT 10"),
-        (
-            Dialect::Postgres,
-            "SELECT c.name, count(*), sum(o.total) FROM customers c JOIN orders o ON o.customer_id = c.id WHERE o.placed_at \
-             >= now() - interval '30 days' AND o.status IN ('paid', 'sent') GROUP BY c.name ORDER BY 3 DESC LIMIT 20",
-        ),
-        (Dialect::Mysql, "SELECT id, name FROM customers WHERE id = ? ORDER BY name LIMIT 10"),
-        (Dialect::Sqlite, "SELECT id, name FROM customers WHERE id = ? ORDER BY name LIMIT 10"),
-    ] {
-        let rule = spec(dialect, |spec| spec.max_rows = Some(100));
-        let mut best = f64::MAX;
-        for _ in 0..20 {
-            let start = std::time::Instant::now();
-            for _ in 0..1000 {
-                std::hint::black_box(rule.check(std::hint::black_box(text)).unwrap());
-            }
-            best = best.min(start.elapsed().as_secs_f64() * 1e3);
-        }
-        eprintln!("{best:.1} µs  {dialect:?} {} bytes", text.len());
-    }
-}

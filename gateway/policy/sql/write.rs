@@ -61,6 +61,11 @@ impl Walk<'_> {
             self.query(source)?;
         }
         self.assignments(assignments)?;
+        self.conflict(on.as_ref())?;
+        self.items(returning.as_deref().unwrap_or_default())
+    }
+
+    fn conflict(&mut self, on: Option<&OnInsert>) -> Result<(), Refusal> {
         match on {
             Some(OnInsert::DuplicateKeyUpdate(assignments)) => self.assignments(assignments)?,
             Some(OnInsert::OnConflict(OnConflict { conflict_target, action })) => {
@@ -80,7 +85,7 @@ impl Walk<'_> {
             Some(_) => return no("this form of INSERT is not allowed"),
             None => {}
         }
-        self.items(returning.as_deref().unwrap_or_default())
+        Ok(())
     }
 
     pub(super) fn update(&mut self, update: &Update, needs_where: bool) -> Result<(), Refusal> {

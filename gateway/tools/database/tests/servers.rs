@@ -117,9 +117,10 @@ pub(crate) fn mariadb() -> Option<Server> {
     let data = format!("--datadir={}", folder.path().join("data").display());
     let mut make = command("mysql", &install);
     make.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    // Servers on one machine clear each other's temporary tables away in a folder that they share.
+    make.env("TMPDIR", folder.path());
     done(make);
     let mut run = command("mysql", &mariadbd);
-    // Servers on one machine clear each other's temporary tables away in a folder that they share.
     let temporary = format!("--tmpdir={}", folder.path().display());
     run.args([
         "--no-defaults",

@@ -29,6 +29,10 @@ pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> 
 }
 
 fn is_plain(data_type: &DataType) -> bool {
+    is_text(data_type) || is_number(data_type) || is_other(data_type)
+}
+
+fn is_text(data_type: &DataType) -> bool {
     use DataType as T;
     matches!(
         data_type,
@@ -38,13 +42,28 @@ fn is_plain(data_type: &DataType) -> bool {
             | T::CharVarying(_)
             | T::Varchar(_)
             | T::Nvarchar(_)
+            | T::Text
             | T::Uuid
+            | T::JSON
+            | T::JSONB
+            | T::TsVector
+            | T::TsQuery
             | T::Binary(_)
             | T::Varbinary(_)
             | T::Blob(_)
             | T::Bytes(_)
             | T::Bytea
-            | T::Numeric(_)
+            | T::Bit(_)
+            | T::BitVarying(_)
+            | T::VarBit(_)
+    )
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Numeric(_)
             | T::Decimal(_)
             | T::Dec(_)
             | T::DecimalUnsigned(_)
@@ -71,22 +90,21 @@ fn is_plain(data_type: &DataType) -> bool {
             | T::SignedInteger
             | T::Unsigned
             | T::UnsignedInteger
-            | T::Bool
+    )
+}
+
+fn is_other(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Bool
             | T::Boolean
             | T::Date
             | T::Time(..)
             | T::Datetime(_)
             | T::Timestamp(..)
             | T::Interval { .. }
-            | T::JSON
-            | T::JSONB
             | T::Regclass
-            | T::Text
-            | T::Bit(_)
-            | T::BitVarying(_)
-            | T::VarBit(_)
             | T::GeometricType(_)
-            | T::TsVector
-            | T::TsQuery
     )
 }
