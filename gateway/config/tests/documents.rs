@@ -68,7 +68,7 @@ const EXAMPLES: [(&str, &str, usize); 10] = [
 fn every_example_loads_and_has_a_readme() {
     let mut seen = 0;
     for (folder, file, servers) in EXAMPLES {
-        let folder = root().join("examples").join(folder);
+        let folder = root().join("examples").join(folder).canonicalize().unwrap();
         assert!(folder.join("README.md").is_file(), "{}", folder.display());
         let sources = Sources {
             config: Some(file.into()),
