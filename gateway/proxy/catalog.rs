@@ -180,11 +180,7 @@ impl Catalog {
                     metrics,
                     inspected,
                     category,
-                    annotations: if kind == ListKind::Tools {
-                        Annotations::of_tool(&item.text)
-                    } else {
-                        Annotations::default()
-                    },
+                    annotations: is_tool.then(|| Annotations::of_tool(&item.text)).unwrap_or_default(),
                 })
             };
             all.into_iter().zip(exposed).map(entry).collect::<Vec<_>>()

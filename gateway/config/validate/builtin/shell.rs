@@ -79,7 +79,13 @@ impl Check<'_> {
         for (at, root) in raw.iter().enumerate() {
             let at = at.to_string();
             let key = ["builtin", "shell", "roots", &at, "path"];
-            let path = PathBuf::from(&root.path.0);
+            let mut path = PathBuf::from(&root.path.0);
+            // The folder of a configuration file may have been named through `..`; the rule wants plain folders.
+            if path.components().any(|part| part == std::path::Component::ParentDir)
+                && let Ok(plain) = path.canonicalize()
+            {
+                path = plain;
+            }
             if !path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
                 self.error(
                     &key,
