@@ -17,6 +17,10 @@ fn document(key: &Key, value: Value) -> String {
     if key.path.starts_with(&["builtin".into(), "web".into()]) {
         document["builtin"]["web"]["any_host"] = json!(true);
     }
+    if key.path.starts_with(&["auth".into(), "issuers".into()]) {
+        document["auth"]["issuers"]["a"]["issuer"] = json!("https://login.example.com");
+        document["auth"]["issuers"]["a"]["audiences"] = json!(["https://mcp.example.com/mcp"]);
+    }
     if key.path.starts_with(&["builtin".into(), "file".into()]) {
         document["builtin"]["file"]["roots"] = json!([{ "path": "/tmp" }]);
     }

@@ -62,8 +62,8 @@ policies:
     let given = Given::files(&[("lockgate.yaml", "policy: { files: [c.yaml] }"), ("c.yaml", compiled)]);
     let told = given.messages().join("\n");
     for line in [
-        "c.yaml:2:36: policies.0.when: has no variable `subjekt`; did you mean `subject`?",
-        "c.yaml:3:11: policies.1.name: is the name of another policy, at c.yaml:2",
+        "c.yaml:2:37: policies.0.when: has no variable `subjekt`; did you mean `subject`?",
+        "c.yaml:3:13: policies.1.name: is the name of another policy, at c.yaml:2",
         "policies.1.what.tools.0: is no pattern: unclosed",
     ] {
         assert!(told.contains(line), "{line}\n in \n{told}");
