@@ -92,10 +92,10 @@ pub struct Caller {
     pub subject: String,
     pub organisation: Option<String>,
     #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "Vec<String>", extend("default" = []))]
     pub roles: Vec<Arc<str>>,
     #[serde(deserialize_with = "words")]
-    #[schemars(with = "Vec<String>")]
+    #[schemars(with = "Vec<String>", extend("default" = []))]
     pub scopes: Vec<Arc<str>>,
     pub agent: Option<String>,
     /// The names of the client certificate, with their kind: `dns:ci.example.com`.
