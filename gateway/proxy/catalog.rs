@@ -180,7 +180,7 @@ impl Catalog {
                     metrics,
                     inspected,
                     category,
-                    annotations: is_tool.then(|| Annotations::of_tool(&item.text)).unwrap_or_default(),
+                    annotations: annotations(kind, item),
                 })
             };
             all.into_iter().zip(exposed).map(entry).collect::<Vec<_>>()
@@ -288,6 +288,11 @@ fn seen(policy: &Policy, standing: &Standing, kind: ListKind, entry: &Arc<Entry>
         tracing::warn!(tool = &*entry.exposed, failure, "denied, because a policy could not be evaluated");
     }
     verdict.is_visible().then(|| Seen { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
+}
+
+/// What a server says of a tool; of nothing else.
+fn annotations(kind: ListKind, item: &Item) -> Annotations {
+    if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() }
 }
 
 /// The category of a built-in server is its slug.
