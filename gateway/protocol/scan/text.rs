@@ -80,7 +80,7 @@ pub fn unescape(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// One `\uXXXX` or a surrogate pair at the start of `tail`: the character and the bytes it took.
+/// One `\u` with its four digits, or a surrogate pair, at the start of `tail`: the character and the bytes it took.
 fn unicode(tail: &str) -> (char, usize) {
     let unit = |at: usize| tail.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let Some(high) = unit(2) else { return (char::REPLACEMENT_CHARACTER, 2) };
