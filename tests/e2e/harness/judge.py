@@ -11,8 +11,10 @@ OWN_KEYS = ("expect", "error", "notes", "asked", "rising", "eras", "direct", "le
 LIST_KEY = {"tools": "name", "prompts": "name", "resources": "uri", "resourceTemplates": "uriTemplate"}
 # `execution` belongs to one revision, so a gateway has to take it from others; `_meta` belongs to a hop.
 HOP_KEYS = ("execution", "_meta")
-# The inspector always declares roots, and server-everything then has this tool too, where a gateway carries roots.
-OPTIONAL_TOOLS = {"inspector.py": ("get-roots-list",)}
+# The inspector always declares roots, sampling and elicitation. server-everything then has these tools too, where a gateway
+# carries the questions: to a server over HTTP, in the legacy era. The cases on questions judge that with other clients.
+OPTIONAL_TOOLS = {"inspector.py": ("get-roots-list", "trigger-sampling-request", "trigger-elicitation-request",
+                                   "trigger-url-elicitation")}
 # Clients that share an upstream connection see the session resources that the case on list changes makes.
 MADE_BY_A_CASE = "/session/e2e-"
 # TypeScript clients lose a progress notification that comes in one chunk with the response that follows it.
