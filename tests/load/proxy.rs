@@ -135,7 +135,8 @@ impl Gateway {
     /// The command that serves it, with its configuration written to `folder/name.yaml`.
     pub fn command(&self, name: &str, address: SocketAddr, folder: &Path) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
-        let config = format!("servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\n", self.upstream);
+        // Without the gateway's own tools, so that its lists are as long as the upstream's.
+        let config = format!("servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin: {{ system: false }}\n", self.upstream);
         fs::write(&file, config).context("write the gateway's configuration")?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("--config").arg(&file).arg("--listen").arg(address.to_string());
