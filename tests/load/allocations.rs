@@ -71,7 +71,7 @@ async fn heap(program: &Program<'_>, more: [u64; 2], folder: &Path) -> anyhow::R
     command.arg(format!("--log-file={}", report.display())).arg(inner.get_program()).args(inner.get_args());
     let process = Running::start(program.name, &mut command, folder)?;
     let mut server = proxy::ready(process, address, program.ready, SLOW).await?;
-    let face = Face { name: program.name, address, path: program.path, tool: program.tool };
+    let face = Face { name: program.name, address, path: program.path, tool: program.tool, key: None };
     for (era, more) in Era::BOTH.into_iter().zip(more) {
         let mut fleet = Fleet::connect(&face, era, 1, &BodySize::Small.text()).await?;
         let calls = FEW + more;

@@ -20,7 +20,7 @@ pub struct Idle {
 
 pub async fn idle(gateway: &Gateway, path: &'static str, sessions: usize, folder: &Path) -> anyhow::Result<Idle> {
     let server = gateway.start("gateway-idle", folder).await?;
-    let face = Face { name: "idle", address: server.address, path, tool: "" };
+    let face = Face { name: "idle", address: server.address, path, tool: "", key: None };
     open(&face, WARM).await?;
     let before = settle(&server.process).await?;
     open(&face, sessions).await?;

@@ -8,6 +8,7 @@ mod echo;
 mod faces;
 mod figures;
 mod generate;
+mod guard;
 mod idle;
 mod latency;
 mod measure;

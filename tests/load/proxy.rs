@@ -123,20 +123,24 @@ fn nginx_program() -> &'static str {
 pub struct Gateway {
     pub program: PathBuf,
     pub upstream: SocketAddr,
+    /// Configuration beside its server.
+    pub more: String,
 }
 
 impl Gateway {
     /// The same program before another upstream.
     pub fn before(&self, upstream: SocketAddr) -> Self {
-        let program = self.program.clone();
-        Self { program, upstream }
+        Self { upstream, ..self.clone() }
     }
 
     /// The command that serves it, with its configuration written to `folder/name.yaml`.
     pub fn command(&self, name: &str, address: SocketAddr, folder: &Path) -> anyhow::Result<Command> {
         let file = folder.join(format!("{name}.yaml"));
         // Without the gateway's own tools, so that its lists are as long as the upstream's.
-        let config = format!("servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin: {{ system: false }}\n", self.upstream);
+        let config = format!(
+            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin: {{ system: false }}\n{}",
+            self.upstream, self.more
+        );
         fs::write(&file, config).context("write the gateway's configuration")?;
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("--config").arg(&file).arg("--listen").arg(address.to_string());
@@ -173,7 +177,7 @@ pub async fn ready(
 async fn probe(address: SocketAddr, path: Option<&str>) -> anyhow::Result<()> {
     let mut peer = Peer::connect(address).await?;
     if let Some(path) = path {
-        let face = Face { name: "ready", address, path: "/", tool: "" };
+        let face = Face { name: "ready", address, path: "/", tool: "", key: None };
         let answer = peer.send(Template::get(&face, path)?.request(0)).await?;
         ensure!(answer.status == StatusCode::OK, "{path} gives {}", answer.status);
     }

@@ -7,6 +7,8 @@ use crate::measure::{BodySize, Cell, Sample, compare};
 
 pub const DIRECT: &str = "direct";
 pub const NGINX: &str = "nginx";
+pub const OPEN: &str = "gateway /mcp";
+pub const GUARD: &str = "gateway guarded";
 
 /// Ratio to nginx above which even a quick run on a noisy machine fails.
 pub const CEILING: f64 = 4.0;
@@ -30,7 +32,7 @@ pub struct Verdict {
     pub unit: &'static str,
     pub value: Option<f64>,
     pub limit: f64,
-    /// Whether the value is a ratio to nginx, which the ceiling applies to.
+    /// Whether the value is a ratio of CPU times, which the ceiling applies to.
     pub ratio: bool,
 }
 
@@ -55,7 +57,11 @@ impl Report {
 
     /// CPU per call of a cell as a multiple of nginx's in the same rounds.
     pub fn ratio(&self, cell: &Cell) -> Option<f64> {
-        compare(cell, self.beside(cell, NGINX)?, |sample| sample.cpu_us, |of, with| of / with)
+        self.ratio_to(cell, NGINX)
+    }
+
+    fn ratio_to(&self, cell: &Cell, other: &str) -> Option<f64> {
+        compare(cell, self.beside(cell, other)?, |sample| sample.cpu_us, |of, with| of / with)
     }
 
     /// Microseconds that a cell adds to a direct call at the median.
@@ -68,6 +74,17 @@ impl Report {
         for cell in self.cells.iter().filter(|cell| cell.target != DIRECT && cell.target != NGINX) {
             let scenario = cell.scenario;
             let (body, era, connections) = (scenario.body, scenario.era.word(), scenario.connections);
+            if cell.target == GUARD {
+                all.push(Verdict {
+                    target: cell.target,
+                    what: format!("CPU per call beside {OPEN}, {}, {connections} conn, {era}", body.word()),
+                    unit: "×",
+                    value: self.ratio_to(cell, OPEN),
+                    limit: 1.15,
+                    ratio: true,
+                });
+                continue;
+            }
             all.push(Verdict {
                 target: cell.target,
                 what: format!("CPU per call beside nginx, {}, {connections} conn, {era}", body.word()),

@@ -11,11 +11,12 @@ use clap::ValueEnum;
 use tempfile::TempDir;
 
 use crate::echo::Eras;
-use crate::faces::faces;
+use crate::faces::{faces, guarded};
 use crate::figures::Figures;
+use crate::guard;
 use crate::measure::{Plan, Target, measure};
 use crate::proxy::{self, Gateway, Nginx, Server};
-use crate::report::{CEILING, DIRECT, NGINX, Report};
+use crate::report::{CEILING, DIRECT, GUARD, NGINX, Report};
 use crate::table;
 use crate::wire::Face;
 
@@ -85,6 +86,8 @@ impl Options {
 struct Stand {
     // Dropped from the top: what forwards ends before what it forwards to, the folder last.
     gateway: Option<(Server, Gateway)>,
+    /// The gateway with policies, keys, limits and audit, and its caller's key.
+    guarded: Option<(Server, String)>,
     nginx: Server,
     echo: Server,
     /// The gateway's upstream where that is another than the echo server called directly.
@@ -129,30 +132,33 @@ async fn start(eras: Eras, program: Option<PathBuf>, nginx: &Nginx) -> anyhow::R
         Eras::Both => None,
         eras => Some(proxy::start_echo("upstream", 1, eras, folder.path()).await?),
     };
-    let gateway = match program {
-        None => None,
-        Some(program) => {
-            let upstream = upstream.as_ref().unwrap_or(&echo).address;
-            let gateway = Gateway { program, upstream };
-            Some((gateway.start("gateway", folder.path()).await?, gateway))
-        }
-    };
-    Ok(Stand { gateway, nginx, echo, _upstream: upstream, folder })
+    let (mut gateway, mut guarded) = (None, None);
+    if let Some(program) = program {
+        let (more, key) = guard::prepare(&program, folder.path())?;
+        let open = Gateway { program, upstream: upstream.as_ref().unwrap_or(&echo).address, more: String::new() };
+        let strict = Gateway { more, ..open.clone() };
+        guarded = Some((strict.start("guarded", folder.path()).await?, key));
+        gateway = Some((open.start("gateway", folder.path()).await?, open));
+    }
+    Ok(Stand { gateway, guarded, nginx, echo, _upstream: upstream, folder })
 }
 
 impl Stand {
     fn faces(&self) -> Vec<Face> {
         let gateway = self.gateway.as_ref().map(|(server, _)| server.address);
-        faces(self.echo.address, Some(self.nginx.address), gateway)
+        let mut faces = faces(self.echo.address, Some(self.nginx.address), gateway);
+        faces.extend(self.guarded.as_ref().map(|(server, key)| guarded(server.address, key.clone())));
+        faces
     }
 }
 
 /// Every face with the process that its calls are charged to.
 fn targets(stand: &Stand) -> Vec<Target<'_>> {
-    let charged = |face: &Face| match (face.name, &stand.gateway) {
-        (DIRECT, _) => &stand.echo.process,
-        (NGINX, _) | (_, None) => &stand.nginx.process,
-        (_, Some((gateway, _))) => &gateway.process,
+    let charged = |face: &Face| match (face.name, &stand.gateway, &stand.guarded) {
+        (DIRECT, ..) => &stand.echo.process,
+        (GUARD, _, Some((guarded, _))) => &guarded.process,
+        (NGINX, ..) | (_, None, _) => &stand.nginx.process,
+        (_, Some((gateway, _)), _) => &gateway.process,
     };
     let faces = stand.faces().into_iter();
     faces.map(|face| Target { process: charged(&face), face }).collect()

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode, Uri};
 use memchr::memmem;
 
@@ -46,6 +46,8 @@ pub struct Face {
     pub address: SocketAddr,
     pub path: &'static str,
     pub tool: &'static str,
+    /// The API key that callers present, where one is asked for.
+    pub key: Option<String>,
 }
 
 /// A request without its id.
@@ -127,6 +129,9 @@ impl Template {
             if let Some(name) = name {
                 headers.insert(NAME, HeaderValue::from_str(name)?);
             }
+        }
+        if let Some(key) = &face.key {
+            headers.insert(AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {key}"))?);
         }
         if let Some(session) = session {
             headers.insert(SESSION, session.clone());

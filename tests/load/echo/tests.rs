@@ -14,7 +14,7 @@ async fn face(tools: usize) -> anyhow::Result<Face> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(accept(listener, Arc::new(Echo::new(tools, Eras::Both))));
-    Ok(Face { name: "test", address, path: "/mcp", tool: "echo" })
+    Ok(Face { name: "test", address, path: "/mcp", tool: "echo", key: None })
 }
 
 async fn post(face: &Face, headers: &[(&str, &str)], body: &'static str) -> anyhow::Result<Answer> {

@@ -39,6 +39,15 @@ fn targets_are_met_missed_or_without_a_figure() {
 }
 
 #[test]
+fn what_judging_costs_is_told_beside_the_gateway_without_it() {
+    let mut report = report(Some(30.0));
+    report.cells.push(cell(GUARD, 1, Some(36.0), 150.0));
+    let verdicts = report.verdicts();
+    let of = verdicts.iter().find(|verdict| verdict.target == GUARD).expect("a verdict");
+    assert_eq!((of.value, of.limit, of.met()), (Some(1.2), 1.15, false));
+}
+
+#[test]
 fn wrong_answers_and_missing_required_figures_are_faults() {
     let mut report = report(Some(30.0));
     assert!(report.faults().is_empty());

@@ -3,7 +3,7 @@
 use super::*;
 
 fn face() -> Face {
-    Face { name: "test", address: SocketAddr::from(([127, 0, 0, 1], 1)), path: "/mcp", tool: "echo__echo" }
+    Face { name: "test", address: SocketAddr::from(([127, 0, 0, 1], 1)), path: "/mcp", tool: "echo__echo", key: None }
 }
 
 fn json(template: &Template, id: u64) -> anyhow::Result<serde_json::Value> {
