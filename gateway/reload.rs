@@ -1,7 +1,9 @@
 //! Saving a configuration file takes effect at once: only what differs changes. A broken file changes nothing, and the
-//! log says why.
+//! log says why. Other files in the same folders, such as an audit trail or a database, cost a look at the folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +30,25 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard)
             Err(error) => return tracing::warn!(%error, "configuration files are not watched; restart after a change"),
         };
         let mut current = loaded.config;
-        let mut folders = follow(&mut watcher, &loaded.files, &BTreeSet::new());
+        let mut files = loaded.files;
+        let mut folders = follow(&mut watcher, &files, &BTreeSet::new());
+        // What was changed between reading the files and watching them is seen at the first event.
+        let mut seen = Look::default();
         while changes.recv().await.is_some() {
             tokio::time::sleep(SETTLE).await;
             while changes.try_recv().is_ok() {}
-            match lockgate_config::load(&sources) {
+            let look = Look::at(&files, &folders);
+            if look == seen {
+                continue;
+            }
+            seen = look;
+            let read = sources.clone();
+            // Compiling hundreds of policies takes long enough to keep calls waiting.
+            let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await else {
+                tracing::error!("the configuration stays as it was, because reading the new one failed");
+                continue;
+            };
+            match new {
                 Err(report) => {
                     tracing::error!("the configuration stays as it was, because the new one has mistakes:\n{report}")
                 }
@@ -52,6 +68,10 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard)
                         tracing::info!("policies changed:\n{}", policies.join("\n"));
                     }
                     folders = follow(&mut watcher, &new.files, &folders);
+                    if files != new.files {
+                        files = new.files;
+                        seen = Look::default();
+                    }
                     current = new.config;
                 }
             }
@@ -79,6 +99,41 @@ fn follow(watcher: &mut RecommendedWatcher, files: &[PathBuf], old: &BTreeSet<Pa
     folders
 }
 
+/// What tells a change of the configuration from writes to other files beside it: the state of each file that was read, and
+/// the names in each folder, where new files may belong to the configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Look {
+    files: BTreeMap<PathBuf, Option<State>>,
+    names: BTreeSet<(PathBuf, OsString)>,
+}
+
+/// Which file it is, its size in bytes, and when its inode was last changed, which also tells a write of the same size.
+#[derive(Debug, PartialEq, Eq)]
+struct State {
+    inode: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Look {
+    #[allow(clippy::disallowed_methods, reason = "the names beside the configuration, to see new ones")]
+    fn at(files: &[PathBuf], folders: &BTreeSet<PathBuf>) -> Self {
+        let state = |path: &PathBuf| {
+            let data = std::fs::metadata(path).ok()?;
+            let (inode, changed) = ((data.dev(), data.ino()), (data.ctime(), data.ctime_nsec()));
+            Some(State { inode, size: data.size(), changed })
+        };
+        let names = |folder: &PathBuf| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| (folder.clone(), entry.file_name())).collect::<Vec<_>>()
+        };
+        Self {
+            files: files.iter().map(|path| (path.clone(), state(path))).collect(),
+            names: folders.iter().flat_map(names).collect(),
+        }
+    }
+}
+
 /// What a running process cannot change.
 fn say_what_waits(old: &Config, new: &Config) {
     let waits = [
@@ -95,3 +150,6 @@ fn say_what_waits(old: &Config, new: &Config) {
         tracing::warn!("{keys}: this change takes effect at the next start");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ pub use trail::{Redact, StartError, Ticket, Trail, Unwritable};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
     pub output: Output,
-    /// Makes every hash an HMAC, so that only who has it can write a chain that holds.
+    /// Keys every hash, so that only who has it can write a chain that holds.
     pub key: Option<String>,
     pub on_full: OnFull,
     /// Records that wait for the writer; at least 16.

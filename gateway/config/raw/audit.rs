@@ -12,7 +12,7 @@ pub struct Audit {
     pub output: Option<Output>,
     /// The file, of mode 0600; relative to this file. Files that were set aside are beside it.
     pub file: Option<Text>,
-    /// At least 32 characters. With it every hash is an HMAC, so that who can write the file still cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
+    /// At least 32 characters. With it every hash is keyed, so that who can write the file still cannot forge it. A reference: `${LOCKGATE_AUDIT_KEY}` or `file:PATH`.
     pub key: Option<Text>,
     /// When a record cannot be written (disk full, writer too slow): `deny` refuses the call, `drop` makes it and counts what is missing.
     pub on_full: OnFull,

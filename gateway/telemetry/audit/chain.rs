@@ -1,11 +1,5 @@
 //! The chain: every record carries its number, the hash of the record before it and its own, which is over all of its bytes
-//! before `,"hash"`. Anybody can compute it; with a key it is an HMAC, which only its owner can.
-
-use std::io::Write as _;
-
-use aws_lc_rs::hmac;
-
-use super::event::{hex, sha256};
+//! before `,"hash"`. Anybody can compute it (BLAKE3); with a key, only its owner can.
 
 /// What stands before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -14,8 +8,11 @@ const HASH: &[u8] = b",\"hash\":\"";
 /// Characters of a hash.
 const DIGITS: usize = 64;
 
+/// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these words does the same.
+const CONTEXT: &str = "Lockgate audit trail, key of the chain";
+
 /// How hashes are made.
-pub(super) struct Seal(Option<hmac::Key>);
+pub(super) struct Seal(Option<[u8; 32]>);
 
 /// A chain at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +31,17 @@ impl Default for Tip {
 
 impl Seal {
     pub(super) fn new(key: Option<&str>) -> Self {
-        Self(key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes())))
+        Self(key.map(|key| blake3::derive_key(CONTEXT, key.as_bytes())))
     }
 
     pub(super) fn is_keyed(&self) -> bool {
         self.0.is_some()
     }
 
-    pub(super) fn digest(&self, bytes: &[u8]) -> [u8; 32] {
+    pub(super) fn digest(&self, bytes: &[u8]) -> blake3::Hash {
         match &self.0 {
-            Some(key) => hmac::sign(key, bytes).as_ref().try_into().unwrap_or_default(),
-            None => sha256(bytes),
+            Some(key) => blake3::keyed_hash(key, bytes),
+            None => blake3::hash(bytes),
         }
     }
 
@@ -52,18 +49,24 @@ impl Seal {
     pub(super) fn append(&self, out: &mut Vec<u8>, tip: &mut Tip, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         tip.seq += 1;
-        let _ = write!(out, "{{\"seq\":{},\"prev\":\"{}\"", tip.seq, tip.hash);
-        write(out);
-        tip.hash = hex(&self.digest(out.get(start..).unwrap_or_default()));
-        out.extend_from_slice(HASH);
+        out.extend_from_slice(b"{\"seq\":");
+        out.extend_from_slice(itoa::Buffer::new().format(tip.seq).as_bytes());
+        out.extend_from_slice(b",\"prev\":\"");
         out.extend_from_slice(tip.hash.as_bytes());
+        out.push(b'"');
+        write(out);
+        let hash = self.digest(out.get(start..).unwrap_or_default()).to_hex();
+        out.extend_from_slice(HASH);
+        out.extend_from_slice(hash.as_bytes());
         out.extend_from_slice(b"\"}\n");
+        tip.hash.clear();
+        tip.hash.push_str(&hash);
     }
 
     /// The hash that a line claims, when it is the right one.
     pub(super) fn check<'a>(&self, line: &'a [u8]) -> Option<&'a str> {
         let (body, claimed) = split(line)?;
-        (hex(&self.digest(body)) == claimed).then_some(claimed)
+        (self.digest(body).to_hex().as_str() == claimed).then_some(claimed)
     }
 }
 

@@ -2,11 +2,10 @@
 //! does the rest. Every control character is escaped, and every text has a bound.
 
 use std::borrow::Cow;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_lc_rs::digest::{SHA256, digest};
+use blake3::Hash;
 
 use crate::counters::{Outcome, Rejection};
 use crate::log::is_dangerous;
@@ -21,7 +20,7 @@ const MAX_HELD: usize = 16 * 1024;
 /// What is kept of a call's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// SHA-256 (with a key, HMAC) of their bytes, and how many there are.
+    /// BLAKE3 of their bytes (keyed, with a key), and how many there are.
     Digest,
     /// Their text without what looks like a secret, up to 4 KiB, and the digest.
     Redacted,
@@ -85,11 +84,11 @@ pub(super) enum Event {
 pub(super) enum Kept {
     Nothing,
     Text(Box<[u8]>),
-    Digest([u8; 32], usize),
+    Digest(Hash, usize),
 }
 
 impl Kept {
-    pub(super) fn of(arguments: Option<&[u8]>, how: Arguments, digest: impl Fn(&[u8]) -> [u8; 32]) -> Self {
+    pub(super) fn of(arguments: Option<&[u8]>, how: Arguments, digest: impl Fn(&[u8]) -> Hash) -> Self {
         match arguments {
             None => Self::Nothing,
             Some(_) if how == Arguments::Omitted => Self::Nothing,
@@ -103,7 +102,7 @@ impl Kept {
 /// What writing an event needs to know.
 pub(super) struct Style<'a> {
     pub(super) arguments: Arguments,
-    pub(super) digest: &'a dyn Fn(&[u8]) -> [u8; 32],
+    pub(super) digest: &'a dyn Fn(&[u8]) -> Hash,
     pub(super) redact: &'a dyn Fn(&[u8]) -> Vec<u8>,
 }
 
@@ -170,8 +169,8 @@ impl Kept {
             Self::Digest(digest, bytes) => (*digest, *bytes),
         };
         out.extend_from_slice(b",\"arguments\":{\"bytes\":");
-        let _ = write!(out, "{bytes}");
-        text(out, "digest", &hex(&digest));
+        out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
+        plain(out, "digest", &digest.to_hex());
         if let (Self::Text(raw), Arguments::Redacted) = (self, style.arguments) {
             let redacted = (style.redact)(raw);
             cut_text(out, "redacted", &String::from_utf8_lossy(&redacted), MAX_REDACTED);
@@ -180,38 +179,51 @@ impl Kept {
     }
 }
 
-/// SHA-256.
-pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
-    digest(&SHA256, bytes).as_ref().try_into().unwrap_or_default()
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).map(char::from).collect()
-}
-
 /// The members that every record has.
 pub(super) fn head(out: &mut Vec<u8>, kind: &str, at: SystemTime) {
-    text(out, "time", &time(at));
-    text(out, "kind", kind);
+    key(out, "time");
+    out.push(b'"');
+    out.extend_from_slice(&time(at));
+    out.push(b'"');
+    plain(out, "kind", kind);
 }
 
-pub(super) fn number(out: &mut Vec<u8>, key: &str, value: u64) {
-    let _ = write!(out, ",\"{key}\":{value}");
+pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
+    key(out, name);
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-pub(super) fn text(out: &mut Vec<u8>, key: &str, value: &str) {
-    cut_text(out, key, value, MAX_TEXT);
+pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
+    cut_text(out, name, value, MAX_TEXT);
 }
 
-fn maybe(out: &mut Vec<u8>, key: &str, value: Option<&str>) {
+fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     if let Some(value) = value {
-        text(out, key, value);
+        text(out, name, value);
     }
 }
 
-fn cut_text(out: &mut Vec<u8>, key: &str, value: &str, most: usize) {
-    let _ = write!(out, ",\"{key}\":\"");
+fn key(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// A text of our own, which needs no escapes.
+fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
+    key(out, name);
+    out.push(b'"');
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'"');
+}
+
+fn cut_text(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
+    // Nearly all texts are short and need no escapes.
+    if value.len() <= most && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+        return plain(out, name, value);
+    }
+    key(out, name);
+    out.push(b'"');
     let mut end = value.len().min(most);
     while !value.is_char_boundary(end) {
         end -= 1;
@@ -224,7 +236,7 @@ fn cut_text(out: &mut Vec<u8>, key: &str, value: &str, most: usize) {
             }
             c if is_dangerous(c) || is_unseen(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(out, "\\u{unit:04x}");
+                    out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
                 }
             }
             c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
@@ -242,7 +254,7 @@ fn is_unseen(c: char) -> bool {
 }
 
 /// `2026-07-28T12:34:56.123456Z`
-pub(super) fn time(at: SystemTime) -> String {
+pub(super) fn time(at: SystemTime) -> [u8; 27] {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     // Days to a date of the Gregorian calendar, in years that begin in March.
@@ -255,5 +267,17 @@ pub(super) fn time(at: SystemTime) -> String {
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", since.subsec_micros())
+    let mut out = *b"0000-00-00T00:00:00.000000Z";
+    let micros = u64::from(since.subsec_micros());
+    for (at, mut value) in [(3, year), (6, month), (9, day), (12, hour), (15, minute), (18, second), (25, micros)] {
+        // From the last digit of the place to the left; zeros stand there already.
+        for digit in out.get_mut(..=at).unwrap_or_default().iter_mut().rev() {
+            if value == 0 {
+                break;
+            }
+            *digit = b'0' + (value % 10) as u8;
+            value /= 10;
+        }
+    }
+    out
 }
