@@ -19,7 +19,9 @@ use crate::app::App;
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Watches the files that the configuration was read from, for as long as the process runs.
-pub(crate) fn watch(app: Arc<App>, loaded: Loaded, sources: Sources, log: Guard) {
+pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Guard) {
+    // A file that was found must stay: without it there would be no keys and no policy.
+    sources.config = loaded.file.clone().or(sources.config);
     if loaded.files.is_empty() {
         return;
     }

@@ -44,10 +44,7 @@ pub struct Sources {
 pub struct Flags {
     /// `--listen`; here alone port 0 (any free port) is accepted.
     pub listen: Option<String>,
-    /// `--admin-listen`; port 0 as with `listen`.
-    pub admin_listen: Option<String>,
     pub log_level: Option<String>,
-    pub log_format: Option<String>,
     pub profile: Option<String>,
 }
 
@@ -55,6 +52,8 @@ pub struct Flags {
 #[derive(Debug)]
 pub struct Loaded {
     pub config: Config,
+    /// The configuration file itself, if there is one; absolute.
+    pub file: Option<PathBuf>,
     /// Every file that was read, absolute: when one changes, load again.
     pub files: Vec<PathBuf>,
     pub warnings: Vec<Problem>,

@@ -19,6 +19,8 @@ const IMPORTS: usize = 32;
 pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     let mut loading = Loading { sources, problems: Problems::default(), files: Vec::new() };
     let file = loading.file();
+    // The first that is read, if any is.
+    let own = loading.files.first().cloned();
     let prefixed = environment::prefixed(&sources.env, &mut loading.problems);
     let env = loading.layer(prefixed, &sources.cwd, false);
     let flags = loading.layer(environment::flags(&sources.flags), &sources.cwd, false);
@@ -53,7 +55,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     files.sort();
     files.dedup();
     match config {
-        Some(config) => Ok(Loaded { config, files, warnings, transport }),
+        Some(config) => Ok(Loaded { config, file: own, files, warnings, transport }),
         None => Err(Report { problems: warnings }),
     }
 }

@@ -1,46 +1,73 @@
 //! List results: taking the items out of a server's page, and writing an item for a client of some revision.
 
+mod form;
+
 use bytes::Bytes;
+
+pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL};
 
 use crate::revision::Revision;
 use crate::scan::{self, Flaw, Keys, Scanner, Span};
 use crate::write::Object;
-use crate::{header, uri};
+use crate::{header, uri, write};
 
 /// One item of a server's page.
 #[derive(Clone, Debug)]
 pub struct Raw {
     /// Its key member (`name`, `uri`, `uriTemplate`) as text.
     pub key: String,
-    /// The item as it was written.
+    /// The item as it was written, but for repairs.
     pub text: Bytes,
 }
 
-/// Takes the items out of the array at `span` of `text`. Items that are not objects with a string at `key` are
-/// counted, not taken.
+/// Most items of a page whose faults are told one by one.
+const TOLD: usize = 20;
+
+/// Takes the items out of the array at `span` of `text`. Those that clients cannot read are not taken; the second part says
+/// in words what is wrong with them.
 ///
 /// # Errors
 /// A flaw in the text, such as a duplicate key in an item.
-pub fn items(text: &Bytes, span: Span, key: &str, max_depth: usize) -> Result<(Vec<Raw>, usize), Flaw> {
+pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
     let array = span.of(text);
     let mut scanner = Scanner::new(array, max_depth)?;
-    let (mut items, mut bad) = (Vec::new(), 0);
+    let (mut items, mut nameless, mut bad) = (Vec::new(), 0_usize, Vec::new());
     scanner.array(&mut |s| {
         if s.peek() != Some(b'{') {
-            bad += 1;
+            nameless += 1;
             return s.value().map(drop);
         }
         let (item, members) = s.members(Keys::Distinct)?;
-        match scan::find(&members, array, key).and_then(|value| scan::as_str(value.of(array))) {
-            Some(name) if !name.is_empty() => items.push(Raw {
-                key: name.into_owned(),
-                text: text.slice(span.range().start + item.range().start..span.range().start + item.range().end),
-            }),
-            _ => bad += 1,
+        match scan::find(&members, array, form.key).and_then(|value| scan::as_str(value.of(array))) {
+            Some(name) if !name.is_empty() => match form.check(item.of(array)) {
+                Ok(repaired) => {
+                    let start = span.range().start;
+                    let whole = || text.slice(start + item.range().start..start + item.range().end);
+                    items.push(Raw { text: repaired.map_or_else(whole, Bytes::from), key: name.into_owned() });
+                }
+                Err(words) => bad.push(format!("{} {}: {words}", form.noun, short(&name))),
+            },
+            _ => nameless += 1,
         }
         Ok(())
     })?;
+    let more = bad.len().saturating_sub(TOLD);
+    bad.truncate(TOLD);
+    if more > 0 {
+        bad.push(format!("{more} more of these: {}s that clients cannot read", form.noun));
+    }
+    if nameless > 0 {
+        bad.push(format!("{nameless} without a `{}`: {}s need one", form.key, form.noun));
+    }
     Ok((items, bad))
+}
+
+/// A key for people: quoted, and its first 80 characters.
+#[must_use]
+pub fn short(key: &str) -> String {
+    let mut out = Vec::new();
+    write::string(&mut out, &key.chars().take(80).collect::<String>());
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Nesting of blocks that hold URIs: message, content, resource.

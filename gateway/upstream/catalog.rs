@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
+use lockgate_protocol::list::{self, Form};
 
 /// A server's lists and what it said at the handshake. Immutable; a new one is made when anything changes.
 #[derive(Clone, Debug, Default)]
@@ -71,10 +72,17 @@ impl Kind {
     /// The member of an item that is its key.
     #[must_use]
     pub fn key(self) -> &'static str {
+        self.form().key
+    }
+
+    /// What its items look like.
+    #[must_use]
+    pub fn form(self) -> &'static Form {
         match self {
-            Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
-            Self::Templates => "uriTemplate",
+            Self::Tools => &list::TOOL,
+            Self::Prompts => &list::PROMPT,
+            Self::Resources => &list::RESOURCE,
+            Self::Templates => &list::TEMPLATE,
         }
     }
 }

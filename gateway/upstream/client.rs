@@ -286,7 +286,7 @@ impl Shared {
     async fn attempt(&self, call: &Call<'_>, conversation: patience::Talk) -> Result<Answer, Failure> {
         let connection = self.connection_for(call).await?;
         match self.send(&connection, call, conversation.clone()).await {
-            Ok(answer) if !is_header_mismatch(&answer) => Ok(answer),
+            Ok(answer) if !(connection.takes_param_headers() && is_header_mismatch(&answer)) => Ok(answer),
             // Boxed, as is everything that is rare, so that the future of a call stays small.
             other => Box::pin(self.again(other, &connection, call, conversation)).await,
         }
@@ -327,7 +327,7 @@ impl Shared {
 
     /// The `Mcp-Param-*` headers that a modern server's tool wants.
     fn param_headers(&self, connection: &Connection, call: &Call<'_>) -> Option<Arc<ParamHeaders>> {
-        if connection.era() != Era::Modern || call.method != Method::ToolsCall {
+        if !connection.takes_param_headers() || call.method != Method::ToolsCall {
             return None;
         }
         let catalog = self.catalog.load();

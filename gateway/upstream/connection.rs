@@ -188,6 +188,11 @@ impl Connection {
         self.peer.revision.era()
     }
 
+    /// Whether arguments are repeated in `Mcp-Param-*` headers, which only modern servers over HTTP read.
+    pub(crate) fn takes_param_headers(&self) -> bool {
+        self.era() == Era::Modern && matches!(self.link, Link::Http(_))
+    }
+
     /// Sends one request in the server's era and waits for its response, without a timeout. It is written before the
     /// first wait, so that the future holds little.
     pub(crate) fn ask<'a>(&'a self, ask: Ask<'_>) -> impl Future<Output = Result<Response, Failure>> + Send + use<'a> {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::header::ParamHeaders;
-use lockgate_protocol::list;
+use lockgate_protocol::list::{self, short};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::{self, Span};
-use lockgate_protocol::write;
 
 use crate::catalog::{Catalog, Item, Kind};
 use crate::config::Limits;
-use crate::connection::{Ask, Connection, Link};
+use crate::connection::{Ask, Connection};
 use crate::failure::{self, Failure};
 
 /// Longest key of an item, in bytes.
@@ -142,11 +141,9 @@ fn take(
     keys: &mut HashSet<Arc<str>>,
     catalog: &mut Catalog,
 ) -> Result<bool, Failure> {
-    let (raw, bad) = list::items(text, array, kind.key(), limits.depth)
+    let (raw, bad) = list::items(text, array, kind.form(), limits.depth)
         .map_err(|flaw| broken(format!("{}: {flaw}", method(kind).as_str())))?;
-    if bad > 0 {
-        catalog.omitted.push(format!("{}: {bad} items without a `{}`", kind.member(), kind.key()));
-    }
+    catalog.omitted.extend(bad);
     for item in raw {
         if items.len() >= limits.list_items {
             catalog.omitted.push(format!(
@@ -164,7 +161,7 @@ fn take(
         match headers(kind, &item.text) {
             // A copy, so that one item does not keep its whole page alive.
             Ok(headers) => items.push(Item { key, text: Bytes::copy_from_slice(&item.text), headers }),
-            Err(words) if connection.era() == Era::Modern && matches!(connection.link, Link::Http(_)) => {
+            Err(words) if connection.takes_param_headers() => {
                 catalog.omitted.push(format!("tool {}: {words}", short(&key)));
             }
             // Only HTTP gives the annotations a meaning, so without it they are dropped rather than the tool.
@@ -172,12 +169,6 @@ fn take(
         }
     }
     Ok(false)
-}
-
-fn short(key: &str) -> String {
-    let mut out = Vec::new();
-    write::string(&mut out, &key.chars().take(80).collect::<String>());
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// The header annotations of a tool, if it is one and has some.

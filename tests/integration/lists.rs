@@ -183,6 +183,30 @@ async fn endless_pages_of_a_server_end() {
     assert!(repeating.count("tools/list") <= 3);
 }
 
+/// An item that client libraries cannot read would cost them the tools of all servers, so it is left out and told of; what
+/// means only one thing is repaired.
+#[tokio::test]
+async fn an_item_that_clients_cannot_read_costs_no_other() {
+    let tools = vec![
+        tool("good"),
+        json!({"name": "noschema"}),
+        json!({"name": "strange", "inputSchema": "x"}),
+        json!({"name": "typed", "inputSchema": {"type": "object"}, "description": 5}),
+        json!({"name": "untyped", "description": null, "inputSchema": {"properties": {}}}),
+    ];
+    let server = Upstream::http(modern_with(tools)).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let (found, result) = gate.tools("/mcp").await;
+    assert_eq!(found, ["a__good", "a__untyped"]);
+    let repaired = &result["tools"][1];
+    assert_eq!(repaired["inputSchema"], json!({"type": "object", "properties": {}}));
+    assert!(repaired.get("description").is_none(), "{repaired}");
+    let said = gate.log();
+    for words in ["has no `inputSchema`", "`description` must be text"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
 /// A silent or dead server holds a list up for no longer than the deadline, and is named as missing.
 #[tokio::test]
 async fn a_missing_server_delays_no_list_beyond_the_deadline() {

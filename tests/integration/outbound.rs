@@ -101,6 +101,20 @@ async fn a_header_mismatch_upstream_is_retried_once() {
     }
 }
 
+/// Only a modern server over HTTP can refuse headers; from another one the same code may come after the call has run.
+#[tokio::test]
+async fn a_call_to_a_legacy_server_is_never_sent_twice() {
+    let server = Upstream::http(|heard: &Heard| match heard.method() {
+        "tools/call" => Say::Json(heard.error(-32020, "header mismatch")),
+        _ => legacy("2025-11-25", &["t"])(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let answer = gate.call("a__t").await;
+    assert_eq!((answer.status, answer.code()), (200, -32603), "{}", answer.text());
+    assert_eq!(server.count("tools/call"), 1);
+}
+
 /// L-04, L-10: a legacy server gets its session and version on every request, and a DELETE when it is not needed any more.
 #[tokio::test]
 async fn a_legacy_server_gets_its_session_and_version() {

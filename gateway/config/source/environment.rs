@@ -108,11 +108,9 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
 /// The layer of flags.
 pub fn flags(flags: &crate::Flags) -> Node {
     let mut root = Node::map(Place::Nowhere);
-    let given: [(&'static str, &[&str], &Option<String>); 5] = [
+    let given: [(&'static str, &[&str], &Option<String>); 3] = [
         ("--listen", &["listen"], &flags.listen),
-        ("--admin-listen", &["admin", "listen"], &flags.admin_listen),
         ("--log-level", &["log", "level"], &flags.log_level),
-        ("--log-format", &["log", "format"], &flags.log_format),
         ("--profile", &["profile"], &flags.profile),
     ];
     for (flag, path, value) in given {

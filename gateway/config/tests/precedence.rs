@@ -219,3 +219,14 @@ fn one_key_in_two_spellings_is_one_key() {
     let lockgate_upstream::Transport::Http { headers, .. } = &loaded.config.servers[0].transport else { panic!() };
     assert_eq!((headers.len(), headers["authorization"].as_str()), (1, "variable"));
 }
+
+#[test]
+fn a_file_that_was_found_is_named_so_that_it_has_to_stay() {
+    let mut given = Given::yaml("log: { level: warn }\n");
+    let file = given.loaded().file.unwrap();
+    assert_eq!(file, given.path().join("lockgate.yaml"));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(given.loaded().file, None);
+    given.sources.config = Some(file);
+    assert!(given.messages()[0].starts_with("lockgate.yaml: "), "{:?}", given.messages());
+}

@@ -33,12 +33,16 @@ fn content_that_a_revision_does_not_know_becomes_text() {
 }
 
 #[test]
-fn items_are_taken_whole_and_bad_ones_are_counted() {
-    let text = Bytes::from_static(br#"{"tools":[{"name":"a","x":1},{"title":"none"},7,{"name":""},{"name":"b"}]}"#);
+fn items_are_taken_whole_and_bad_ones_are_told() {
+    let text = Bytes::from_static(
+        br#"{"tools":[{"name":"a","x":1,"inputSchema":{"type":"object"}},{"title":"none"},7,{"name":""},{"name":"b"},{"name":"c","inputSchema":{}}]}"#,
+    );
     let (_, members) = Scanner::new(&text, 64).unwrap().members(Keys::Distinct).unwrap();
-    let (items, bad) = items(&text, scan::find(&members, &text, "tools").unwrap(), "name", 64).unwrap();
-    assert_eq!((items.len(), bad), (2, 3));
-    assert_eq!((items[0].key.as_str(), &items[0].text[..]), ("a", &br#"{"name":"a","x":1}"#[..]));
+    let (items, bad) = items(&text, scan::find(&members, &text, "tools").unwrap(), &TOOL, 64).unwrap();
+    assert_eq!(bad, [r#"tool "b": has no `inputSchema`"#, "3 without a `name`: tools need one"]);
+    assert_eq!(items[0].key, "a");
+    assert_eq!(items[0].text, &br#"{"name":"a","x":1,"inputSchema":{"type":"object"}}"#[..]);
+    assert_eq!(items[1].text, &br#"{"name":"c","inputSchema":{"type":"object"}}"#[..]);
 }
 
 #[test]

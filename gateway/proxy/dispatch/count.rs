@@ -24,7 +24,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
     }
     if Record::wanted(false) {
         let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
-        let name = asked.request.param_str("name").or_else(|| asked.request.param_str("uri"));
+        let name = named(asked);
         Record {
             who: &who,
             method: asked.request.method.as_str(),
@@ -55,10 +55,6 @@ pub(crate) fn audit_leave(
 /// Who asked for what.
 fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Asked {
     let request = &asked.request;
-    let named = match request.method {
-        Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
-        method => method.target().and_then(|key| request.param_str(key)),
-    };
     let endpoint = match &asked.endpoint {
         Endpoint::All => String::new(),
         Endpoint::Server(slug) => format!("/servers/{slug}/mcp"),
@@ -72,9 +68,19 @@ fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Ask
         method: request.method.as_str(),
         endpoint,
         server: server.map(str::to_owned),
-        name: named.map(|name| name.chars().take(audit::MAX_TEXT).collect()),
+        name: named(asked),
         trace,
     }
+}
+
+/// The name or URI that was used; only its beginning when it is long, because it may be as long as a whole body.
+fn named(asked: &Asked) -> Option<String> {
+    let request = &asked.request;
+    let named = match request.method {
+        Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
+        method => method.target().and_then(|key| request.param_str(key)),
+    };
+    named.map(|name| name.chars().take(audit::MAX_TEXT).collect())
 }
 
 fn arguments(asked: &Asked) -> Option<&[u8]> {
@@ -154,7 +160,7 @@ impl Drop for Counted<'_> {
             Record {
                 who: &who,
                 method: self.asked.request.method.as_str(),
-                name: self.asked.request.param_str("name").as_deref(),
+                name: named(self.asked).as_deref(),
                 allowed: true,
                 rule: self.rule.as_deref().unwrap_or_default(),
                 outcome: self.outcome,

@@ -1,0 +1,191 @@
+//! Whether clients can read an item of a list. Most of them read a merged list as a whole, so that one member of a wrong
+//! type would cost them the tools of every server.
+//!
+//! It knows the members that client libraries look at, and repairs what means only one thing; it judges nothing else.
+
+use serde_json::{Map, Value};
+
+use crate::scan::{self, Keys, Scanner};
+use crate::write::Object;
+
+/// What the items of one kind of list look like.
+#[derive(Debug)]
+pub struct Form {
+    /// What one item is called, for people.
+    pub noun: &'static str,
+    /// The member that is its key: a text that is not empty.
+    pub key: &'static str,
+    members: &'static [(&'static str, Shape)],
+}
+
+pub static TOOL: Form = Form {
+    noun: "tool",
+    key: "name",
+    members: &[
+        ("inputSchema", Shape::Input),
+        ("title", Shape::Text),
+        ("description", Shape::Text),
+        ("outputSchema", Shape::Object),
+        ("annotations", Shape::Hints),
+        ("execution", Shape::Object),
+        ("icons", Shape::Icons),
+        ("_meta", Shape::Object),
+    ],
+};
+
+pub static PROMPT: Form = Form {
+    noun: "prompt",
+    key: "name",
+    members: &[
+        ("title", Shape::Text),
+        ("description", Shape::Text),
+        ("arguments", Shape::Arguments),
+        ("icons", Shape::Icons),
+        ("_meta", Shape::Object),
+    ],
+};
+
+pub static RESOURCE: Form = Form {
+    noun: "resource",
+    key: "uri",
+    members: &[
+        ("name", Shape::Name),
+        ("title", Shape::Text),
+        ("description", Shape::Text),
+        ("mimeType", Shape::Text),
+        ("size", Shape::Number),
+        ("annotations", Shape::Audience),
+        ("icons", Shape::Icons),
+        ("_meta", Shape::Object),
+    ],
+};
+
+pub static TEMPLATE: Form = Form { noun: "resource template", key: "uriTemplate", members: RESOURCE.members };
+
+/// The type of a member; those without a remark may be absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Text,
+    /// A text that has to be there.
+    Name,
+    Number,
+    Object,
+    /// The schema of a tool's arguments, which has to be there: an object whose `type` is `object`.
+    Input,
+    /// Annotations of a tool: hints that are true or false.
+    Hints,
+    /// Annotations of a resource.
+    Audience,
+    /// A list of objects with a text `src`.
+    Icons,
+    /// A list of objects with a text `name`.
+    Arguments,
+}
+
+impl Shape {
+    fn is_needed(self) -> bool {
+        matches!(self, Self::Name | Self::Input)
+    }
+
+    fn fits(self, value: &Value) -> bool {
+        match self {
+            Self::Text | Self::Name => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Object => value.is_object(),
+            Self::Input => value.as_object().is_some_and(is_input),
+            Self::Hints => value.as_object().is_some_and(|hints| {
+                hints.iter().all(|(name, value)| match name.as_str() {
+                    "title" => value.is_string(),
+                    name if name.ends_with("Hint") => value.is_boolean(),
+                    _ => true,
+                })
+            }),
+            Self::Audience => value.as_object().is_some_and(|annotations| {
+                annotations.iter().all(|(name, value)| match name.as_str() {
+                    "audience" => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+                    "priority" => value.is_number(),
+                    "lastModified" => value.is_string(),
+                    _ => true,
+                })
+            }),
+            Self::Icons => each(value, |icon| icon.get("src").is_some_and(Value::is_string)),
+            Self::Arguments => each(value, |argument| {
+                let fits = |name, is: fn(&Value) -> bool| argument.get(name).is_none_or(is);
+                argument.contains_key("name")
+                    && fits("name", Value::is_string)
+                    && fits("title", Value::is_string)
+                    && fits("description", Value::is_string)
+                    && fits("required", Value::is_boolean)
+            }),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Text | Self::Name => "text",
+            Self::Number => "a number",
+            Self::Object => "an object",
+            Self::Input => "a schema whose `type` is \"object\"",
+            Self::Hints => "an object whose hints are true or false",
+            Self::Audience => "an object with `audience`, `priority` and `lastModified` of their types",
+            Self::Icons => "a list of objects with a text `src`",
+            Self::Arguments => "a list of objects with a text `name`",
+        }
+    }
+}
+
+fn each(value: &Value, is: impl Fn(&Map<String, Value>) -> bool) -> bool {
+    value.as_array().is_some_and(|all| all.iter().all(|one| one.as_object().is_some_and(&is)))
+}
+
+fn is_input(schema: &Map<String, Value>) -> bool {
+    schema.get("type").is_none_or(|kind| kind == "object")
+        && schema.get("properties").is_none_or(Value::is_object)
+        && schema.get("required").is_none_or(|all| all.as_array().is_some_and(|all| all.iter().all(Value::is_string)))
+}
+
+impl Form {
+    /// Whether clients can read this item. `Ok(Some(_))` is the item repaired: without optional members that are null, and
+    /// with the `type` that the schema of arguments can only have.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(super) fn check(&self, item: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let Ok(Value::Object(value)) = serde_json::from_slice(item) else { return Err("is not an object".into()) };
+        let mut repair = false;
+        for &(name, shape) in self.members {
+            match value.get(name) {
+                None | Some(Value::Null) if shape.is_needed() => return Err(format!("has no `{name}`")),
+                None => {}
+                Some(Value::Null) => repair = true,
+                Some(member) if !shape.fits(member) => return Err(format!("`{name}` must be {}", shape.words())),
+                Some(member) => repair |= shape == Shape::Input && member.get("type").is_none(),
+            }
+        }
+        Ok(repair.then(|| self.repaired(item)).flatten())
+    }
+
+    fn repaired(&self, item: &[u8]) -> Option<Vec<u8>> {
+        let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+        let mut out = Vec::with_capacity(item.len() + 20);
+        let mut object = Object::open(&mut out);
+        for member in &members {
+            let (name, value) = (member.name(item), member.value.of(item));
+            let known = self.members.iter().find(|(known, _)| *known == name);
+            match known {
+                Some(_) if value == b"null" => {}
+                Some((key, Shape::Input)) if super::member(value, "type").is_none() => {
+                    let rest = value.get(1..).unwrap_or_default().trim_ascii_start();
+                    let comma = if rest.starts_with(b"}") { "" } else { "," };
+                    object.raw(key, &[b"{\"type\":\"object\"", comma.as_bytes(), rest].concat());
+                }
+                _ => object.copy(member.key.of(item), value),
+            }
+        }
+        object.close();
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests;
