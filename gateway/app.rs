@@ -1,6 +1,7 @@
 //! The composition root: makes every layer from its configuration and hands each what it may use, in the order in
 //! which a request passes them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use lockgate_listener::{Receive, Server, Stdio};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
-use lockgate_telemetry::{Metrics, Tracer};
+use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_tools::{About, Builtin};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
@@ -163,6 +164,10 @@ impl Receive for App {
 
     fn metadata(&self, path: &str) -> Option<String> {
         self.gateway.metadata(path)
+    }
+
+    fn turned_away(&self, why: Rejection, words: Cow<'static, str>) {
+        self.gateway.turned_away(why, words);
     }
 
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {

@@ -100,7 +100,7 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     let active = link.pulse.begin();
     let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
         Ok(origin) => origin,
-        Err(refusal) => return Ok(refuse(refusal)),
+        Err(refusal) => return Ok(refuse(&*link.receive, refusal)),
     };
     let reacted = match path(request.uri().path(), link.shared.config.sse) {
         Path::Mcp(endpoint) => mcp(&link, endpoint, request, active).await,
@@ -112,14 +112,15 @@ pub(crate) async fn answer<R: Receive, O: Other>(
         },
         Path::Other => return Ok(other(&link, request).await),
     };
-    let mut response = reacted.unwrap_or_else(refuse);
+    let mut response = reacted.unwrap_or_else(|refusal| refuse(&*link.receive, refusal));
     if let Some(origin) = origin {
         gate::expose(response.headers_mut(), origin);
     }
     Ok(response)
 }
 
-fn refuse<B>(refusal: Refusal) -> Response<Outflow<B>> {
+fn refuse<B>(receive: &impl Receive, refusal: Refusal) -> Response<Outflow<B>> {
+    receive.turned_away(refusal.why(), refusal.wire().2);
     refusal.response().map(|bytes| Outflow::Whole { bytes })
 }
 

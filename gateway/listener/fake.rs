@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode};
 use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
+use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -37,6 +39,8 @@ impl Receive for Fake {
     fn metadata(&self, path: &str) -> Option<String> {
         path.ends_with("/mcp").then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
+
+    fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
 
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
         (self.0)(inbound)

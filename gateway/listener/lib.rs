@@ -20,8 +20,11 @@ mod stdio;
 mod tls;
 mod watch;
 
+use std::borrow::Cow;
+
 use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
+use lockgate_telemetry::Rejection;
 
 pub use config::{Clients, Config, Limits, Tls};
 pub use exchange::Remote;
@@ -39,6 +42,9 @@ pub trait Receive: Send + Sync + 'static {
 
     /// The protected resource metadata (RFC 9728) at a path, if there is any.
     fn metadata(&self, path: &str) -> Option<String>;
+
+    /// An exchange that went no further than the listener, for the record.
+    fn turned_away(&self, why: Rejection, words: Cow<'static, str>);
 
     /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send;

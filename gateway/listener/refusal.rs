@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use lockgate_protocol::{code, write};
+use lockgate_telemetry::Rejection;
 
 /// A request that never reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,20 @@ impl Refusal {
             Self::NoSession => (StatusCode::NOT_FOUND, code::INVALID_REQUEST, "no such session"),
         };
         (status, code, words.into())
+    }
+
+    /// How it is counted.
+    pub(crate) fn why(self) -> Rejection {
+        match self {
+            Self::NoHost | Self::Authorization | Self::Broken => Rejection::Malformed,
+            Self::Host => Rejection::Host,
+            Self::Origin => Rejection::Origin,
+            Self::Method { .. } | Self::ContentType | Self::Accept => Rejection::Unsupported,
+            Self::TooLarge { .. } => Rejection::BodyTooLarge,
+            Self::Slow => Rejection::SlowClient,
+            Self::Busy | Self::Memory => Rejection::Overloaded,
+            Self::NoSession => Rejection::Session,
+        }
     }
 
     /// The error object as JSON text; `id` is the request's, when it is known.

@@ -119,6 +119,8 @@ impl Path {
             return Err(Refusal(format!("{} is a folder of the kernel: use a path of ordinary files", whole(&names))));
         }
         let path = whole(&names);
+        // What is left when empty names are gone has to be plain as well: it may end with white space now.
+        spelling::check(&path).map_err(Refusal)?;
         // Roots may lie in each other: what is denied in one is denied in all.
         let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
         if holding.any(|root| self.deny.matches(&names, root.len())) {

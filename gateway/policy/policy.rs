@@ -248,6 +248,15 @@ impl Policy {
         self.decide(&verdict.state, question, arguments)
     }
 
+    /// The policy that hides something, or [`DEFAULT`]; `None` when it is there.
+    #[must_use]
+    pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
+        match &verdict.state {
+            State::Hidden(hidden) => Some(hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at))),
+            _ => None,
+        }
+    }
+
     /// What policies in dry run would have denied of a call that may be made.
     #[must_use]
     pub fn would_deny(&self, verdict: &Verdict, question: &Question<'_>, arguments: Option<&[u8]>) -> Option<Denied> {

@@ -1,6 +1,8 @@
 //! The merged picture of every server's tools, prompts, resources and templates, and the part of it that may be seen
 //! at one endpoint. Both are immutable: a change makes a new one. A name is looked up here, never taken apart.
 
+mod hidden;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
 use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
+
+pub(crate) use hidden::Asking;
 
 use crate::face::Endpoint;
 use crate::inspect::{self, Inspected, Known};

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
+use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
@@ -20,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 pub(crate) use answer::instructions;
 use answer::{discover, page};
 use count::Counted;
-pub(crate) use count::{audit_denial, audit_leave};
+pub(crate) use count::{audit_denial, audit_leave, audit_listen};
 
 use crate::authorize::{self, Permitted};
 use crate::face::{Outgoing, Reply, Text};
@@ -41,8 +42,8 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
         Method::Discover => {
-            let admitted = authorize::admit(&asked.setup, &asked.standing, Method::Discover);
-            return done(&asked, admitted.map(|_| discover(&asked)));
+            let answer = admitted(gateway, &asked).map(|()| discover(&asked));
+            return done(&asked, answer);
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
             return forward(gateway, asked).await;
@@ -55,7 +56,7 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
             return done(&asked, Err(problem));
         }
     };
-    if let Err(problem) = authorize::admit(&asked.setup, &asked.standing, asked.request.method) {
+    if let Err(problem) = admitted(gateway, &asked) {
         return done(&asked, Err(problem));
     }
     for server in asked.view.servers.values() {
@@ -63,6 +64,12 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
     }
     let answer = page(&asked, kind);
     done(&asked, answer)
+}
+
+/// Lists and discovery: how often.
+fn admitted(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+    let admitted = authorize::admit(&asked.setup, &asked.standing, asked.request.method);
+    admitted.map(drop).inspect_err(|problem| audit_denial(gateway, asked, problem))
 }
 
 fn done(asked: &Asked, answer: Result<Text, Problem>) -> Reply {
@@ -320,6 +327,11 @@ async fn rounds(
         interact::check(&permitted, &answer)?;
         match (answer.kind, asked.era(), &answer.outcome) {
             (_, era, jsonrpc::Outcome::Error(error)) => {
+                if not_found(asked, error.code) {
+                    // In the same words as for what policy hides, so that nobody can tell the two apart.
+                    let uri = asked.request.param_str("uri").unwrap_or_default();
+                    return Err(Problem::unknown_resource(&uri, era));
+                }
                 let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
                 let mut problem = Problem::relayed(*error, &answer.text, permitted.method(), from, era);
                 if let Some(rule) = permitted.response() {
@@ -331,13 +343,13 @@ async fn rounds(
                 rounds += 1;
                 if rounds > asked.setup.config.limits.question_rounds {
                     let words = format!("server {} asked too many rounds of questions", server.slug());
-                    return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
+                    return Err(Problem::new(code::INTERNAL, words));
                 }
                 permitted = interact::round(&permitted, &answer, conversation.as_deref()).await?;
             }
             (AnswerKind::Task, Era::Legacy, _) => {
                 let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
-                return Err(Problem::new(lockgate_protocol::code::INTERNAL, words));
+                return Err(Problem::new(code::INTERNAL, words));
             }
             _ => {
                 let failed = answer.member("isError") == Some(b"true");
@@ -346,4 +358,11 @@ async fn rounds(
             }
         }
     }
+}
+
+/// Whether a server says by an error's code that it has no such resource.
+fn not_found(asked: &Asked, code: i64) -> bool {
+    let request = &asked.request;
+    let first = request.param("requestState").is_none() && request.param("inputResponses").is_none();
+    request.method == Method::ResourcesRead && first && matches!(code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS)
 }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_authn::{Authenticator, Credentials, Principal};
+use lockgate_policy::Kind;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
 use lockgate_protocol::meta;
@@ -16,11 +17,11 @@ use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERS
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::sealed::BadSecret;
 use lockgate_telemetry::audit::Trail;
-use lockgate_telemetry::{Metrics, Rejection, Tracer};
+use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::{Events, Upstream};
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, View};
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
 use crate::inspect::{self, Suspect};
@@ -175,11 +176,7 @@ impl Gateway {
         match authenticator.authenticate(credentials, endpoint.resource()).await {
             Ok(principal) => Ok(principal),
             Err(unknown) => {
-                self.metrics.rejected(Rejection::Unauthenticated);
-                tracing::info!(target: "audit", decision = "deny", reason = %unknown, "caller not authenticated");
-                if let Some(trail) = &self.audit {
-                    trail.refuse(Rejection::Unauthenticated, unknown.to_string().into());
-                }
+                self.unknown(unknown, endpoint);
                 let challenge = authenticator.challenge(unknown, endpoint.resource());
                 Err(Problem::unauthenticated(unknown, &challenge).reply(None, Era::Legacy))
             }
@@ -213,7 +210,11 @@ impl Gateway {
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
                 return legacy::batch(self, &setup, &principal, &inbound, &body).await;
             }
-            Err(refusal) => return refuse(&refusal, &body),
+            Err(refusal) => {
+                let (problem, reply) = refuse(&refusal, &body);
+                self.unmade(&problem, &inbound);
+                return reply;
+            }
         };
         self.message(setup, principal, &inbound, message).await
     }
@@ -233,14 +234,14 @@ impl Gateway {
                     session.answer(&response);
                     accepted()
                 }
-                None => no_session(session_id, None),
+                None => self.no_session(inbound, None),
             },
             Message::Request(request) | Message::Notification(request) => match choose(&request, &inbound.headers) {
                 Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
                 Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
                 Chosen::Legacy => match self.session(session_id, &principal, inbound) {
                     Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
-                    None => no_session(session_id, Some(request.id()).filter(|id| !id.is_empty())),
+                    None => self.no_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
                 },
             },
         }
@@ -278,6 +279,19 @@ impl Gateway {
             for kind in changes.iter() {
                 session.list_changed(*kind);
             }
+            if session.has_subscriptions() {
+                self.end_hidden(&session, self.hub.view(&session.endpoint, setup, &is).as_deref());
+            }
+        }
+    }
+
+    /// Ends the subscriptions of a session to what its caller may not read any more.
+    fn end_hidden(&self, session: &Session, view: Option<&View>) {
+        let there = |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
+        for (slug, own) in session.retain_subscriptions(there) {
+            if let Some(server) = self.hub.servers().into_iter().find(|server| server.slug() == slug) {
+                tokio::spawn(async move { server.unsubscribe(&own).await });
+            }
         }
     }
 
@@ -293,11 +307,14 @@ impl Gateway {
         }
     }
 
-    /// Tells sessions of a resource that they subscribed to.
+    /// Tells sessions of a resource that they subscribed to, unless policy hides it by now.
     pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
+        let setup = self.setup();
         for session in self.sessions.all() {
             if session.subscribed(slug, uri) {
-                legacy::tell_updated(&session, slug, uri);
+                let standing = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
+                let view = self.hub.view(&session.endpoint, &setup, &standing);
+                legacy::tell_updated(&session, view.as_deref(), slug, uri);
             }
         }
     }
@@ -354,28 +371,15 @@ pub(crate) fn accepted() -> Reply {
     Reply::Empty { status: StatusCode::ACCEPTED, headers: HeaderMap::new() }
 }
 
-/// The session that a message names is not there, or it names none.
-pub(crate) fn no_session(named: Option<&str>, id: Option<&[u8]>) -> Reply {
-    let problem = match named {
-        Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
-            .status(StatusCode::NOT_FOUND),
-        None => {
-            let words =
-                "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
-            Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
-        }
-    };
-    problem.reply(id, Era::Legacy)
-}
-
 /// A text that is not a message we take.
-pub(crate) fn refuse(refusal: &Refusal, body: &[u8]) -> Reply {
+pub(crate) fn refuse(refusal: &Refusal, body: &[u8]) -> (Problem, Reply) {
     let (code, id) = match refusal {
         Refusal::Parse(_) => (code::PARSE, None),
         Refusal::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
     };
     let problem = Problem::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
-    problem.reply(id.map(|span| span.of(body)), Era::Legacy)
+    let reply = problem.reply(id.map(|span| span.of(body)), Era::Legacy);
+    (problem, reply)
 }
 
 /// The header that names a legacy session.

@@ -1,9 +1,10 @@
 //! The legacy era towards clients: `initialize`, sessions, streams and batches. Pages: basic/lifecycle.mdx,
 //! basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for batches.
 
+mod subscribe;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -13,20 +14,20 @@ use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, From, Message, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::uri;
 use lockgate_protocol::write;
-use lockgate_telemetry::Outcome;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 
-use crate::authorize::{Permitted, authorize};
 use crate::dispatch;
-use crate::face::{Endpoint, Events, Inbound, Outgoing, Reply, Text};
-use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, no_session, refuse, session_header};
+use crate::face::{Events, Inbound, Outgoing, Reply, Text};
+use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, refuse, session_header};
 use crate::rescue::Problem;
-use crate::session::{Reader, Session, Subscribed, parse_event_id};
+use crate::session::{Reader, Session, parse_event_id};
 use crate::stage::{Asked, Setup, Standing};
 use crate::streams::Open;
+
+pub(crate) use subscribe::tell_updated;
+use subscribe::{subscribe, unsubscribe};
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
@@ -48,9 +49,13 @@ pub(crate) fn initialize(
             .reply(None, Era::Legacy);
     }
     let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
-    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else { return no_endpoint(Some(id)) };
+    let refuse = |problem: &Problem| {
+        gateway.unmade(problem, inbound);
+        problem.reply(Some(id), Era::Legacy)
+    };
+    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else { return refuse(&no_endpoint()) };
     if let Err(problem) = crate::authorize::admit(setup, &standing, Method::Initialize) {
-        return problem.reply(Some(id), Era::Legacy);
+        return refuse(&problem);
     }
     let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = request.param("capabilities").filter(|c| c.starts_with(b"{")).unwrap_or(b"{}");
@@ -58,7 +63,7 @@ pub(crate) fn initialize(
     let Some(session) = gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) else {
         let mut problem = Problem::new(code::OVERLOADED, "too many sessions (limits.sessions); try again later");
         problem.retry_after = Some(std::time::Duration::from_secs(5));
-        return problem.status(StatusCode::SERVICE_UNAVAILABLE).reply(Some(id), Era::Legacy);
+        return refuse(&problem.status(StatusCode::SERVICE_UNAVAILABLE));
     };
     if session.interactive {
         // Begun now, so that the first list has less to wait for.
@@ -81,8 +86,8 @@ pub(crate) fn initialize(
 }
 
 /// No server has this endpoint, or policy hides it.
-pub(crate) fn no_endpoint(id: Option<&[u8]>) -> Reply {
-    Problem::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND).reply(id, Era::Legacy)
+fn no_endpoint() -> Problem {
+    Problem::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
 }
 
 /// A request or notification within a session.
@@ -95,6 +100,7 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Reply {
     if let Some(problem) = wrong_version(&inbound.headers) {
+        gateway.unmade(&problem, inbound);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
     if request.id().is_empty() {
@@ -118,7 +124,7 @@ pub(crate) async fn receive(
             reply(Err(Problem::method_not_found(&request.method_name())))
         }
         method => {
-            let asked = match ready(gateway, setup, principal, session, request).await {
+            let asked = match ready(gateway, setup, principal, session, inbound, request).await {
                 Ok(asked) => asked,
                 Err(reply) => return *reply,
             };
@@ -137,6 +143,7 @@ async fn ready(
     setup: Arc<Setup>,
     principal: Principal,
     session: Arc<Session>,
+    inbound: &Inbound,
     request: Request,
 ) -> Result<Box<Asked>, Box<Reply>> {
     let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
@@ -148,7 +155,11 @@ async fn ready(
         () = running.token.cancelled() => return Err(Box::new(dispatch::silence())),
     }
     let view = gateway.hub.view(&session.endpoint, &setup, &standing);
-    let Some(view) = view else { return Err(Box::new(no_endpoint(Some(request.id())))) };
+    let Some(view) = view else {
+        let problem = no_endpoint();
+        gateway.unmade(&problem, inbound);
+        return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
+    };
     Ok(Box::new(Asked {
         view,
         endpoint: session.endpoint.clone(),
@@ -199,77 +210,30 @@ fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    let permitted = authorize(asked).inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
-    gateway.sole.note(asked.principal.key());
-    let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
-    let began = Instant::now();
-    let done = subscribe_to(asked, &permitted).await;
-    if let Some(ticket) = ticket {
-        let outcome = done.as_ref().err().map_or(Outcome::Ok, |problem| problem.outcome);
-        ticket.finish(outcome, began.elapsed());
-    }
-    done
-}
-
-async fn subscribe_to(asked: &Asked, permitted: &Permitted) -> Result<(), Problem> {
-    let Some(session) = &asked.session else { return Ok(()) };
-    let exposed = asked.request.param_str("uri").unwrap_or_default();
-    let server = permitted.server();
-    match session.subscribe(&exposed, server.slug(), permitted.target(), asked.setup.config.limits.subscriptions) {
-        Subscribed::Already => Ok(()),
-        Subscribed::TooMany => Err(Problem::invalid("too many subscriptions (limits.subscriptions)")),
-        Subscribed::New => {
-            let result = server.subscribe(permitted.target()).await;
-            result.map_err(|failure| {
-                session.unsubscribe(&exposed);
-                Problem::failed(server.slug(), &failure)
-            })
-        }
-    }
-}
-
-fn unsubscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    let uri = asked.request.param_str("uri").ok_or_else(|| Problem::invalid("`params.uri` must be a string"))?;
-    let Some((slug, own)) = asked.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else { return Ok(()) };
-    if let Some(server) = gateway.hub.servers().into_iter().find(|s| s.slug() == slug) {
-        tokio::spawn(async move { server.unsubscribe(&own).await });
-    }
-    Ok(())
-}
-
-/// A resource that the session subscribed to has changed.
-pub(crate) fn tell_updated(session: &Session, slug: &str, own: &str) {
-    let shown = match session.endpoint {
-        Endpoint::All => uri::expose(slug, own),
-        Endpoint::Server(_) => own.into(),
-    };
-    if let Some(log) = session.log(0) {
-        let params = json!({"uri": shown}).to_string();
-        log.push(write::notification(Method::ResourceUpdated.as_str(), params.as_bytes()).into());
-    }
-}
-
 /// The stream for messages outside calls, or a stream of a call that is resumed.
 pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
+        gateway.no_session(inbound, None);
         let problem = Problem::new(code::INVALID_REQUEST, "GET needs a session: send `initialize` by POST first");
         return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return no_session(named, None) };
+    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
     if let Some(problem) = wrong_version(&inbound.headers) {
+        gateway.unmade(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
     let Some(open) = gateway.streams.open(principal, setup.config.limits.streams_per_principal) else {
-        return Problem::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE).reply(None, Era::Legacy);
+        let problem = Problem::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
+        gateway.unmade(&problem, inbound);
+        return problem.reply(None, Era::Legacy);
     };
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let (log, after) = match resumed {
         Some((number, after)) => (session.log(number), after),
         None => (session.listen(), u64::MAX),
     };
-    let Some(log) = log else { return no_session(named, None) };
+    let Some(log) = log else { return gateway.no_session(inbound, None) };
     // A new stream outside calls starts with what has not been read by an earlier one.
     let reader = log.read(if after == u64::MAX { log.delivered() } else { after });
     Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None, open) }
@@ -312,10 +276,11 @@ pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
 pub(crate) fn delete(gateway: &Arc<Gateway>, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
+        gateway.no_session(inbound, None);
         let problem = Problem::new(code::INVALID_REQUEST, "DELETE needs a session");
         return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return no_session(named, None) };
+    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
 }
@@ -329,7 +294,9 @@ pub(crate) async fn batch(
     body: &Bytes,
 ) -> Reply {
     let not_here = |words: &'static str| {
-        Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST).reply(None, Era::Legacy)
+        let problem = Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
+        gateway.unmade(&problem, inbound);
+        problem.reply(None, Era::Legacy)
     };
     let session = gateway.session(header(&inbound.headers, &SESSION), principal, inbound);
     let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
@@ -353,7 +320,11 @@ pub(crate) async fn batch(
                 Ok(Message::Request(r) | Message::Notification(r)) => {
                     receive(gateway, setup, principal.clone(), session, inbound, r).await
                 }
-                Err(refusal) => refuse(&refusal, &text),
+                Err(refusal) => {
+                    let (problem, reply) = refuse(&refusal, &text);
+                    gateway.unmade(&problem, inbound);
+                    reply
+                }
             }
         }
     };

@@ -13,6 +13,7 @@ mod legacy;
 mod list;
 mod listen;
 mod modern;
+mod refused;
 mod rescue;
 mod response;
 mod session;

@@ -5,6 +5,7 @@ mod tasks;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -15,16 +16,21 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
+use lockgate_telemetry::Outcome;
 use lockgate_upstream::{Caller, ListKind, Upstream};
 use serde_json::{Map, Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::authorize::authorize;
 use crate::catalog::View;
+use crate::dispatch::{audit_denial, audit_leave, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
 use crate::hub::{self, News};
 use crate::rescue::Problem;
+use crate::session::covers;
+use crate::sight::about;
 use crate::stage::{Asked, Standing};
 use crate::streams::Open;
 use tasks::Tasks;
@@ -64,7 +70,10 @@ enum Stage {
 /// Opens the stream.
 pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Asked) -> Reply {
     match listener(gateway, asked) {
-        Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
+        Err(problem) => {
+            audit_denial(gateway, asked, &problem);
+            problem.reply(Some(asked.request.id()), asked.era())
+        }
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {
                 let data = listener.next().await?;
@@ -90,15 +99,11 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
     }
     let held = crate::authorize::admit(&asked.setup, &asked.standing, Method::Listen)?;
-    let mut wanted = Vec::new();
-    for shown in uris.iter().filter_map(Value::as_str) {
-        // What cannot be seen is left out of the acknowledgement, like what does not exist.
-        if let Some(found) = asked.view.resource(shown, Kind::Resource) {
-            wanted.push((found.server, found.own, shown.to_owned()));
-        }
-    }
     let open = gateway.streams.open(&asked.principal, limits.streams_per_principal);
     let open = open.ok_or_else(Problem::too_many_streams)?;
+    audit_listen(gateway, asked)?;
+    // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
+    let wanted = uris.iter().filter_map(Value::as_str).filter_map(|shown| wanted(gateway, asked, shown)).collect();
     let offers = &asked.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -124,6 +129,18 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         info: Arc::clone(&asked.setup.info),
         _open: open,
     })
+}
+
+/// One resource, decided on and recorded like a subscription of its own.
+fn wanted(gateway: &Gateway, asked: &Asked, shown: &str) -> Option<(Arc<dyn Upstream>, String, String)> {
+    let one = about(asked, Method::Subscribe, shown)?;
+    let permitted = authorize(&one).inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
+    let ticket = audit_leave(gateway, &one, &permitted, None).ok()?;
+    if let Some(ticket) = ticket {
+        ticket.finish(Outcome::Ok, Duration::ZERO);
+    }
+    gateway.sole.note(asked.principal.key());
+    Some((Arc::clone(permitted.server()), permitted.target().to_owned(), shown.to_owned()))
 }
 
 impl Listener {
@@ -188,11 +205,16 @@ impl Listener {
         self.stage = Stage::Telling;
     }
 
-    /// Tells of lists that look different now to this caller.
-    fn compare(&mut self) {
+    /// What the caller may see now.
+    fn sees(&self) -> Option<Arc<View>> {
         let setup = self.gateway.setup();
         let standing = Standing::new(&setup.policy, self.principal.clone(), &self.endpoint);
-        let after = self.gateway.hub.view(&self.endpoint, &setup, &standing);
+        self.gateway.hub.view(&self.endpoint, &setup, &standing)
+    }
+
+    /// Tells of lists that look different now to this caller.
+    fn compare(&mut self) {
+        let after = self.sees();
         for kind in hub::changes(Some(&self.view), after.as_deref(), false) {
             self.changed(kind);
         }
@@ -221,8 +243,7 @@ impl Listener {
     }
 
     fn updated(&mut self, slug: &str, own: &str) {
-        let mine =
-            self.resources.iter().find(|(server, base, _)| server.slug() == slug && own.starts_with(base.as_str()));
+        let mine = self.resources.iter().find(|(server, base, _)| server.slug() == slug && covers(base, own));
         let Some((_, base, shown)) = mine else { return };
         // A part of a resource is told by its own URI.
         let shown = match (base == own, &self.endpoint) {
@@ -230,11 +251,19 @@ impl Listener {
             (false, Endpoint::All) => uri::expose(slug, own).into_owned(),
             (false, Endpoint::Server(_)) => own.to_owned(),
         };
+        // By the rules of now, and for the part too.
+        if self.sees().is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
+            return;
+        }
         self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
     }
 
     /// So much has happened that some of it was lost: everything may have changed.
     fn missed(&mut self) {
+        self.compare();
+        if self.stage == Stage::Over {
+            return;
+        }
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
             self.changed(kind);
         }

@@ -41,7 +41,10 @@ pub(crate) async fn receive(
     let id = request.id_bytes();
     gateway.hub.settle(setup.config.limits.discovery_deadline).await;
     match check(gateway, setup, principal, inbound, request) {
-        Err(problem) => problem.reply(Some(&id), Era::Modern),
+        Err(problem) => {
+            gateway.unmade(&problem, inbound);
+            problem.reply(Some(&id), Era::Modern)
+        }
         Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, &asked),
         Ok(asked) => dispatch::request(gateway, asked).await,
     }
@@ -148,7 +151,9 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>
 
 /// `Mcp-Param-*`: what a tool's definition asks to be repeated must be, and must say the same.
 fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), Problem> {
-    let Some(entry) = request.param_str("name").and_then(|name| view.tool(&name)) else { return Ok(()) };
+    let seen = request.param_str("name").and_then(|name| view.tool(&name));
+    // What is offered to sessions alone is as good as unknown here.
+    let Some(entry) = seen.filter(|seen| !seen.entry.asks) else { return Ok(()) };
     let Some(wanted) = &entry.entry.item.headers else { return Ok(()) };
     let arguments = request.param("arguments").unwrap_or(b"{}");
     let values = wanted.values(arguments);

@@ -2,6 +2,7 @@
 //! and subscriptions are made when they are first needed.
 
 mod log;
+mod subscribed;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use log::{Log, Reader, parse_event_id};
+pub(crate) use subscribed::{Subscribed, covers};
 
 use crate::face::Endpoint;
 use crate::talk;
@@ -73,7 +75,7 @@ struct State {
     questions: HashMap<u64, oneshot::Sender<Result<Bytes, Unasked>>>,
     next_question: u64,
     /// Subscriptions: exposed URI → (slug, own URI).
-    pub(crate) subscriptions: HashMap<String, (String, String)>,
+    subscriptions: HashMap<String, (String, String)>,
 }
 
 /// All sessions.
@@ -134,6 +136,11 @@ impl Sessions {
         });
         self.table.insert(id, Arc::clone(&session));
         Some(session)
+    }
+
+    /// Whether there is a session with this id, whoever's it is.
+    pub(crate) fn exists(&self, id: &str) -> bool {
+        self.table.contains_key(id)
     }
 
     /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look alike.
@@ -264,37 +271,6 @@ impl Session {
         }
     }
 
-    /// Adds a subscription. `false` when there are too many, or it is there already.
-    pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
-        self.state(|state| {
-            if state.subscriptions.contains_key(exposed) {
-                return Subscribed::Already;
-            }
-            if state.subscriptions.len() >= max {
-                return Subscribed::TooMany;
-            }
-            state.subscriptions.insert(exposed.to_owned(), (slug.to_owned(), own.to_owned()));
-            Subscribed::New
-        })
-    }
-
-    pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<(String, String)> {
-        self.state(|state| state.subscriptions.remove(exposed))
-    }
-
-    /// Takes all subscriptions, to give them back.
-    pub(crate) fn take_subscriptions(&self) -> Vec<(String, String)> {
-        let mut state = self.state.lock();
-        state.as_mut().map(|s| s.subscriptions.drain().map(|(_, own)| own).collect()).unwrap_or_default()
-    }
-
-    /// A resource has changed: gives the exposed URI that the client subscribed to, if it did. A part of a resource
-    /// that it subscribed to counts.
-    pub(crate) fn subscribed(&self, slug: &str, own: &str) -> bool {
-        let state = self.state.lock();
-        state.as_ref().is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && own.starts_with(o.as_str())))
-    }
-
     /// The client answers a question.
     pub(crate) fn answer(&self, response: &Response) {
         let Some(waiting) = response.number().and_then(|id| self.state(|state| state.questions.remove(&id))) else {
@@ -339,13 +315,6 @@ impl Session {
 
 const CHANGES: [(u8, Method); 3] =
     [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
-
-/// What became of a subscription.
-pub(crate) enum Subscribed {
-    New,
-    Already,
-    TooMany,
-}
 
 /// Forgets a question that nobody waits for any more.
 struct Forget<'a> {

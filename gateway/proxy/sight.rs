@@ -20,23 +20,21 @@ pub(crate) struct Eyes<'a> {
     pub(crate) asked: &'a Asked,
 }
 
-impl Eyes<'_> {
-    /// A request of the same caller at the same endpoint.
-    fn read_request(&self, uri: &str) -> Option<Asked> {
-        let mut params = Vec::new();
-        let mut object = Object::open(&mut params);
-        object.string("uri", uri);
-        object.close();
-        let mut text = Vec::new();
-        let mut object = Object::open(&mut text);
-        object.string("jsonrpc", "2.0");
-        object.raw("id", b"0");
-        object.string("method", Method::ResourcesRead.as_str());
-        object.raw("params", &params);
-        object.close();
-        let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, From::Client) else { return None };
-        Some(self.asked.instead(request))
-    }
+/// A request of the same caller at the same endpoint, about one URI.
+pub(crate) fn about(asked: &Asked, method: Method, uri: &str) -> Option<Asked> {
+    let mut params = Vec::new();
+    let mut object = Object::open(&mut params);
+    object.string("uri", uri);
+    object.close();
+    let mut text = Vec::new();
+    let mut object = Object::open(&mut text);
+    object.string("jsonrpc", "2.0");
+    object.raw("id", b"0");
+    object.string("method", method.as_str());
+    object.raw("params", &params);
+    object.close();
+    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, From::Client) else { return None };
+    Some(asked.instead(request))
 }
 
 impl Sight for Eyes<'_> {
@@ -63,12 +61,12 @@ impl Sight for Eyes<'_> {
             exposed: self.asked.view.shown(entry).into(),
             text: entry.item.text.clone(),
         };
-        items.map(seen).collect()
+        items.filter(|entry| self.asked.sees(entry)).map(seen).collect()
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
-            let asked = self.read_request(uri).ok_or("this is no URI that can be read")?;
+            let asked = about(self.asked, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
             let answer = dispatch::nested(self.gateway, &asked).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, From::Server) {

@@ -8,10 +8,12 @@
 
 mod rig;
 
+mod audit;
 mod builtin;
 mod content;
 mod envelope;
 mod garbage;
+mod hidden;
 mod interactive;
 mod legacy;
 mod limits;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_listener::{Config, Limits, Receive, Server};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
+use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -41,6 +43,8 @@ impl Receive for Echo {
     fn metadata(&self, _: &str) -> Option<String> {
         None
     }
+
+    fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
 
     async fn receive(&self, inbound: Inbound) -> Reply {
         match inbound.verb {

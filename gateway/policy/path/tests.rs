@@ -78,6 +78,7 @@ fn a_refusal_is_a_sentence_that_says_what_to_do() {
         ("rel", "../x", "the path leaves the allowed folders: use a path in /srv/data"),
         ("abs", "x", "the path is relative: use an absolute path in /srv/data or /home/ada/projects"),
         ("rel", "%2e%2e/x", "the path has a percent escape: write the character itself"),
+        ("rel", "notes /", "the path begins or ends with white space: leave it out"),
         ("rel", "a\\b", "the path has a backslash: separate names with /"),
         ("deny", ".git/config", "the path is one of those that are never allowed: use another one"),
         ("allow", "a.txt", "the path is none of those that are allowed: use an allowed one"),

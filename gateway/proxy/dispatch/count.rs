@@ -4,23 +4,32 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_policy::Kind;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
 use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 
 use crate::authorize::Permitted;
+use crate::catalog::Asking;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::stage::Asked;
 
-/// One record of a request that policy refused.
+/// One record of a request that policy refused. The caller of something hidden is told what the caller of something
+/// unknown is; the record says which rule hides it.
 pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) {
+    let hidden = match &problem.rule {
+        None if gateway.audit.is_some() || Record::wanted(false) => hidden(gateway, asked),
+        _ => None,
+    };
+    let (server, rule) = hidden.map_or((None, problem.rule.clone()), |(server, rule)| (Some(server), Some(rule)));
     if let Some(trail) = &gateway.audit {
-        let decision = Decision::Deny(problem.rule.clone(), problem.message.clone());
+        let decision = Decision::Deny(rule.clone(), problem.message.clone());
         // The request is refused in any case.
-        drop(trail.decide(about(asked, None, None), arguments(asked), decision));
+        drop(trail.decide(about(asked, server.as_deref(), None), arguments(asked), decision));
     }
     if Record::wanted(false) {
         let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
@@ -30,13 +39,51 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
             method: asked.request.method.as_str(),
             name: name.as_deref(),
             allowed: false,
-            rule: problem.rule.as_deref().unwrap_or(&problem.message),
+            rule: rule.as_deref().unwrap_or(&problem.message),
             outcome: Outcome::Denied,
             duration: Duration::ZERO,
             trace: None,
         }
         .log();
     }
+}
+
+/// What hides the thing that was asked for, if it exists: its server and the rule.
+fn hidden(gateway: &Gateway, asked: &Asked) -> Option<(String, Arc<str>)> {
+    let (request, setup) = (&asked.request, &asked.setup);
+    let (endpoint, policy, standing) = (&asked.endpoint, &*setup.policy, &asked.standing);
+    let asking = Asking { endpoint, policy, standing, naming: setup.naming };
+    let catalog = gateway.hub.catalog();
+    let hides = |kind, name: &str| catalog.hides(&asking, kind, name);
+    match request.method {
+        Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
+        Method::PromptsGet => hides(Kind::Prompt, &request.param_str("name")?),
+        Method::ResourcesRead | Method::Subscribe => hides(Kind::Resource, &request.param_str("uri")?),
+        Method::Complete => match reference(request.param("ref")?)? {
+            (true, name) => hides(Kind::Prompt, &name).or_else(|| hides(Kind::PromptCompletion, &name)),
+            (false, uri) => hides(Kind::Resource, &uri).or_else(|| hides(Kind::ResourceCompletion, &uri)),
+        },
+        _ => None,
+    }
+}
+
+/// What a completion is for: whether a prompt, and its name or URI.
+fn reference(raw: &[u8]) -> Option<(bool, String)> {
+    let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
+    let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
+    let member = |name: &str| scan::find(&members, raw, name).and_then(|s| scan::as_str(s.of(raw)));
+    let prompt = member("type")? == "ref/prompt";
+    Some((prompt, member(if prompt { "name" } else { "uri" })?.into_owned()))
+}
+
+/// One record of a listen that is opened; without one it is not, if the operator says so. It has ended well as soon as
+/// it is open, because streams may be open for days.
+pub(crate) fn audit_listen(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+    let Some(trail) = &gateway.audit else { return Ok(()) };
+    let wanted = asked.request.param("notifications");
+    let ticket = trail.decide(about(asked, None, None), wanted, Decision::Allow(None));
+    ticket.map_err(|unwritable| Problem::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
+    Ok(())
 }
 
 /// One record of a request that may go on; without one it may not, if the operator says so.

@@ -46,6 +46,18 @@ pub struct Asked {
     pub trace: Option<u128>,
 }
 
+/// A request that was refused before there was anything to decide on: no caller, no session, no message.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    pub why: Rejection,
+    /// What is wrong; for the trail alone, so it may say more than the caller is told.
+    pub words: Cow<'static, str>,
+    /// Issuer and subject, when it is known who asks.
+    pub who: Option<(Arc<str>, Arc<str>)>,
+    /// `/mcp` is empty, and so is what is not known.
+    pub endpoint: String,
+}
+
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -70,11 +82,11 @@ pub(super) enum Event {
         outcome: Outcome,
         duration: Duration,
     },
-    /// A request that did not become one: no caller, no session.
     Refusal {
         at: SystemTime,
-        why: Rejection,
-        words: Cow<'static, str>,
+        refused: Box<Refused>,
+        /// How many before it were only counted.
+        more: u64,
     },
     /// The gateway ends.
     Close,
@@ -133,10 +145,12 @@ impl Event {
                 text(out, "outcome", outcome.as_str());
                 number(out, "duration_us", u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
             }
-            Self::Refusal { at, why, words } => {
+            Self::Refusal { at, refused, more } => {
                 head(out, "refusal", *at);
-                text(out, "reason", why.as_str());
-                text(out, "words", words);
+                refused.write(out);
+                if *more > 0 {
+                    number(out, "more", *more);
+                }
             }
             Self::Close => {}
         }
@@ -157,6 +171,20 @@ impl Asked {
         maybe(out, "name", self.name.as_deref());
         if let Some(trace) = self.trace {
             text(out, "trace", &format!("{trace:032x}"));
+        }
+    }
+}
+
+impl Refused {
+    fn write(&self, out: &mut Vec<u8>) {
+        text(out, "reason", self.why.as_str());
+        text(out, "words", &self.words);
+        if let Some((issuer, subject)) = &self.who {
+            text(out, "issuer", issuer);
+            text(out, "who", subject);
+        }
+        if !self.endpoint.is_empty() {
+            text(out, "endpoint", &self.endpoint);
         }
     }
 }

@@ -51,6 +51,11 @@ fn asked(name: &str) -> Asked {
     }
 }
 
+fn refused(words: &'static str) -> Refused {
+    let (why, who) = (Rejection::Unauthenticated, Some(("key".into(), "ci".into())));
+    Refused { why, words: words.into(), who, endpoint: String::new() }
+}
+
 fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
     let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow(Some("rule".into())))?;
     ticket.finish(Outcome::Ok, Duration::from_micros(5));
@@ -103,7 +108,7 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     let deny = Decision::Deny(Some("no-secrets".into()), "not this one".into());
     drop(trail.decide(asked("files__write"), ARGUMENTS, deny).unwrap());
     drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule".into()))).unwrap());
-    trail.refuse(Rejection::Unauthenticated, "a bearer key is required".into());
+    trail.refuse(refused("a bearer key is required"));
     trail.close();
     let all = lines(&path);
     let kinds: Vec<_> = all.iter().map(|line| line["kind"].as_str().unwrap()).collect();
@@ -365,4 +370,27 @@ fn times_are_dates() {
     assert_eq!(at(951_782_400), "2000-02-29T00:00:00.005000Z");
     assert_eq!(at(1_785_241_845), "2026-07-28T12:30:45.005000Z");
     assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.005000Z");
+}
+
+/// Anybody can be refused as often as they like; that neither floods the trail nor takes the queue from calls.
+#[test]
+fn of_many_refusals_most_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let trail = start(&Config { queue: 1000, ..config(&path) });
+    let began = Instant::now();
+    for _ in 0..5000 {
+        trail.refuse(refused("again"));
+    }
+    call(&trail, "files__read").unwrap();
+    let seconds = began.elapsed().as_secs() + 2;
+    std::thread::sleep(Duration::from_millis(1100));
+    trail.refuse(refused("later"));
+    trail.close();
+    let all = lines(&path);
+    let refusals: Vec<_> = all.iter().filter(|line| line["kind"] == "refusal").collect();
+    assert!(refusals.len() as u64 <= 100 * seconds + 1, "{}", refusals.len());
+    let counted: u64 = refusals.iter().map(|line| line["more"].as_u64().unwrap_or(0)).sum();
+    assert_eq!(counted + refusals.len() as u64, 5001);
+    assert_eq!(refusals.last().unwrap()["words"], "later");
 }

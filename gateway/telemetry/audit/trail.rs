@@ -1,12 +1,11 @@
 //! The handle that the request path has: it hands over a record, or says that it cannot. Nothing here waits, locks or touches
 //! a file; room for a call's outcome is taken together with its decision.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -14,11 +13,14 @@ use super::chain::Seal;
 use super::event::{Event, Kept};
 use super::sink::Sink;
 use super::writer::Writer;
-use super::{Arguments, Asked, AuditCounters, Config, Decision, OnFull};
-use crate::counters::{Outcome, Rejection};
+use super::{Arguments, Asked, AuditCounters, Config, Decision, OnFull, Refused};
+use crate::counters::Outcome;
 
 /// Takes what looks like a secret out of JSON text.
 pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
+
+/// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
+const REFUSALS: u64 = 100;
 
 /// How long the end of the gateway waits for the writer.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -47,7 +49,26 @@ struct Inner {
     on_full: OnFull,
     arguments: Arguments,
     calls: AtomicU64,
+    refusals: Refusals,
     ended: Mutex<Receiver<()>>,
+}
+
+/// How many refusals were recorded in this second, and how many were only counted since the last record.
+#[derive(Default)]
+struct Refusals {
+    second: AtomicU64,
+    recorded: AtomicU64,
+    counted: AtomicU64,
+}
+
+impl Refusals {
+    /// Whether one more may be recorded in this second after the trail began.
+    fn take(&self, second: u64) -> bool {
+        if self.second.swap(second, Relaxed) != second {
+            self.recorded.store(0, Relaxed);
+        }
+        self.recorded.fetch_add(1, Relaxed) < REFUSALS
+    }
 }
 
 /// What the request path and the writer both see.
@@ -95,7 +116,8 @@ impl Trail {
         std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?;
         let (on_full, arguments) = (config.on_full, config.arguments);
         let (calls, ended) = (AtomicU64::new(0), Mutex::new(ended));
-        Ok(Self(Arc::new(Inner { sender, shared, seal: seal(), on_full, arguments, calls, ended })))
+        let refusals = Refusals::default();
+        Ok(Self(Arc::new(Inner { sender, shared, seal: seal(), on_full, arguments, calls, refusals, ended })))
     }
 
     /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the outcome that is still to come.
@@ -119,12 +141,19 @@ impl Trail {
         if !sent && refuse { Err(Unwritable) } else { Ok(ticket) }
     }
 
-    /// Records a request that was refused before it became a call.
-    pub fn refuse(&self, why: Rejection, words: Cow<'static, str>) {
-        if self.reserve(1) {
-            self.send(Event::Refusal { at: SystemTime::now(), why, words });
-        } else {
-            self.lost(1);
+    /// Records a request that was refused before it became a call. Of many in one second, most are only counted, and
+    /// half of the queue is left to calls.
+    pub fn refuse(&self, refused: Refused) {
+        let at = SystemTime::now();
+        let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let (shared, refusals) = (&self.0.shared, &self.0.refusals);
+        if !refusals.take(second) || shared.used.load(Relaxed) > shared.queue / 2 || !self.reserve(1) {
+            refusals.counted.fetch_add(1, Relaxed);
+            return;
+        }
+        let more = refusals.counted.swap(0, Relaxed);
+        if !self.send(Event::Refusal { at, refused: Box::new(refused), more }) {
+            refusals.counted.fetch_add(more, Relaxed);
         }
     }
 

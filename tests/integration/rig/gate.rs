@@ -33,7 +33,10 @@ pub fn fixture(options: &[&str]) -> Value {
 
 /// `lockgate` with a clean environment.
 pub fn command() -> Command {
-    let mut command = Command::new(program("lockgate"));
+    command_of(Command::new(program("lockgate")))
+}
+
+fn command_of(mut command: Command) -> Command {
     let ours = |name: &str| name.starts_with("LOCKGATE_") || name.starts_with("MCP_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
         command.env_remove(name);
@@ -60,17 +63,35 @@ impl Gate {
 
     /// The same with these variables in its environment.
     pub async fn launch_with(more: Value, variables: &[(&str, &str)]) -> Self {
+        let mut command = command();
+        command.envs(variables.iter().copied()).stdout(Stdio::null());
+        Self::begin(more, command).await
+    }
+
+    /// The same with another standard output.
+    pub async fn launch_onto(more: Value, out: Stdio) -> Self {
+        let mut command = command();
+        command.stdout(out);
+        Self::begin(more, command).await
+    }
+
+    /// The same, and a bound of what it may write into a file is an error to it, as a full disk is, and not its end.
+    pub async fn launch_bounded(more: Value) -> Self {
+        let mut command = command_of(Command::new("bash"));
+        command.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""]).arg(program("lockgate")).stdout(Stdio::null());
+        Self::begin(more, command).await
+    }
+
+    async fn begin(more: Value, mut command: Command) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("lockgate.json");
         std::fs::write(&file, config(more).to_string()).expect("the configuration");
         let log = folder.path().join("log");
-        let child = command()
+        let child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)
             .current_dir(folder.path())
-            .envs(variables.iter().copied())
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
             .stderr(File::create(&log).expect("the log"))
             .spawn()
             .expect("lockgate starts");

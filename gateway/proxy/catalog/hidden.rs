@@ -1,0 +1,93 @@
+//! Why something is not there for a caller: for the audit trail, which may know what the caller may not. Everything is
+//! looked at, whether there is such a thing or not; nothing here decides.
+
+use std::sync::Arc;
+
+use lockgate_policy::{Annotations, Kind, Policy, Target};
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
+use lockgate_upstream::ListKind;
+
+use super::{Catalog, Entry, category};
+use crate::face::Endpoint;
+use crate::stage::Standing;
+
+/// The rule that is named for a tool that waits for somebody to look at it.
+const QUARANTINE: &str = "pins";
+
+/// Who asks, where, and under which rules.
+pub(crate) struct Asking<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) policy: &'a Policy,
+    pub(crate) standing: &'a Standing,
+    pub(crate) naming: Naming,
+}
+
+impl Catalog {
+    /// The server of something that exists but is hidden from a caller, and the rule that hides it.
+    pub(crate) fn hides(&self, asking: &Asking<'_>, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+        match kind {
+            Kind::Tool => {
+                let quarantined = self.quarantined.iter().filter(|entry| asking.means(entry, name));
+                let quarantined = quarantined.map(|entry| (entry.slug.to_string(), QUARANTINE.into())).next();
+                self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
+            }
+            Kind::Prompt | Kind::PromptCompletion => self.hides_item(asking, ListKind::Prompts, kind, name),
+            Kind::Resource | Kind::ResourceCompletion => self.hides_resource(asking, kind, name),
+        }
+    }
+
+    fn hides_item(&self, asking: &Asking<'_>, list: ListKind, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+        let meant = self.items(list).iter().filter(|entry| asking.means(entry, name));
+        let hidden = |entry: &Arc<Entry>| Some((entry.slug.to_string(), asking.rule(&entry.target(kind))?));
+        // Through to the end, so that no entry takes less time than another.
+        meant.fold(None, |found, entry| found.or(hidden(entry)))
+    }
+
+    /// A resource need not be listed to be there: its server is enough.
+    fn hides_resource(&self, asking: &Asking<'_>, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+        let (slug, own) = match asking.endpoint {
+            Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
+            Endpoint::All => match uri::own(name) {
+                Some((slug, own)) => (slug.to_owned(), own.into_owned()),
+                None => {
+                    let mut all = self.items(ListKind::Resources).iter();
+                    (all.find(|entry| *entry.exposed == *name)?.slug.to_string(), name.to_owned())
+                }
+            },
+        };
+        let (slug, server) = self.servers.get_key_value(&Slug::new(&slug).ok()?)?;
+        uri::validate(&own, uri::MAX_URI).ok()?;
+        let exposed = uri::expose(slug, &own);
+        let category = category(&**server);
+        let target = Target {
+            kind,
+            server: slug,
+            exposed: &exposed,
+            own: &own,
+            category: category.as_deref(),
+            annotations: Annotations::default(),
+        };
+        Some((slug.to_string(), asking.rule(&target)?))
+    }
+}
+
+impl Asking<'_> {
+    /// Whether a name means an entry at this endpoint, in any spelling.
+    fn means(&self, entry: &Entry, name: &str) -> bool {
+        let (slug, own) = (&entry.slug, &*entry.item.key);
+        match self.endpoint {
+            Endpoint::Server(only) => slug.as_str() == only && own == name,
+            Endpoint::All => {
+                *entry.exposed == *name
+                    || name.ends_with(own) && self.naming.aliases(slug, own).any(|alias| alias == name)
+            }
+        }
+    }
+
+    fn rule(&self, target: &Target<'_>) -> Option<Arc<str>> {
+        let subject = self.standing.subject();
+        let question = self.standing.question(&subject, target);
+        self.policy.hides(&self.policy.verdict(&self.standing.class, &question))
+    }
+}

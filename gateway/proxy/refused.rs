@@ -1,0 +1,91 @@
+//! Requests that are refused before there is anything to decide on: counted, recorded and logged, each once. What the
+//! caller is told is written elsewhere, and may say less.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::StatusCode;
+use lockgate_authn::{Principal, Unknown};
+use lockgate_protocol::code;
+use lockgate_protocol::revision::Era;
+use lockgate_telemetry::Rejection;
+use lockgate_telemetry::audit::Refused;
+
+use crate::face::{Endpoint, Inbound, Reply};
+use crate::gateway::{Gateway, SESSION, header};
+use crate::rescue::Problem;
+
+impl Gateway {
+    /// A request that did not come further than the listener.
+    pub fn turned_away(&self, why: Rejection, words: Cow<'static, str>) {
+        self.refused(why, words, None, None);
+    }
+
+    /// Nobody that is known.
+    pub(crate) fn unknown(&self, unknown: Unknown, endpoint: &Endpoint) {
+        let why = match unknown {
+            Unknown::Scope => Rejection::Forbidden,
+            Unknown::Unavailable => Rejection::Overloaded,
+            _ => Rejection::Unauthenticated,
+        };
+        self.refused(why, unknown.to_string(), None, Some(endpoint));
+    }
+
+    /// A request of somebody who is known, with the error that it gets.
+    pub(crate) fn unmade(&self, problem: &Problem, inbound: &Inbound) {
+        self.refused(why(problem), problem.message.clone(), Some(&inbound.principal), Some(&inbound.endpoint));
+    }
+
+    /// The answer to a message whose session is not there. Only the trail knows whether it is somebody else's.
+    pub(crate) fn no_session(&self, inbound: &Inbound, id: Option<&[u8]>) -> Reply {
+        let named = header(&inbound.headers, &SESSION);
+        let words = match named {
+            None => "no session is named",
+            Some(named) if self.sessions.exists(named) => "the session belongs to another caller or endpoint",
+            Some(_) => "no such session",
+        };
+        self.refused(Rejection::Session, words, Some(&inbound.principal), Some(&inbound.endpoint));
+        let problem = match named {
+            Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
+                .status(StatusCode::NOT_FOUND),
+            None => {
+                let words = "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
+                Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
+            }
+        };
+        problem.reply(id, Era::Legacy)
+    }
+
+    fn refused(
+        &self,
+        why: Rejection,
+        words: impl Into<Cow<'static, str>>,
+        who: Option<&Principal>,
+        endpoint: Option<&Endpoint>,
+    ) {
+        self.metrics.rejected(why);
+        let words = words.into();
+        let (issuer, subject) = who.map_or(("", ""), |who| (&*who.issuer, &*who.subject));
+        tracing::info!(target: "audit", decision = "refuse", reason = why.as_str(), %words, issuer, subject, "refused");
+        if let Some(trail) = &self.audit {
+            let endpoint = match endpoint {
+                None | Some(Endpoint::All) => String::new(),
+                Some(endpoint) => endpoint.path().into_owned(),
+            };
+            let who = who.map(|who| (Arc::clone(&who.issuer), Arc::clone(&who.subject)));
+            trail.refuse(Refused { why, words, who, endpoint });
+        }
+    }
+}
+
+fn why(problem: &Problem) -> Rejection {
+    match problem.code {
+        code::HEADER_MISMATCH => Rejection::Mismatch,
+        code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY => Rejection::Unsupported,
+        code::LIMITED => Rejection::RateLimited,
+        code::OVERLOADED => Rejection::Overloaded,
+        code::METHOD_NOT_FOUND => Rejection::NotFound,
+        _ if problem.status == Some(StatusCode::NOT_FOUND) => Rejection::NotFound,
+        _ => Rejection::Malformed,
+    }
+}

@@ -1,0 +1,83 @@
+//! What a session is subscribed to: the URI that its client knows, and whose it is. The server's own subscription is
+//! made and ended elsewhere.
+
+use super::Session;
+
+/// What became of a subscription.
+pub(crate) enum Subscribed {
+    New,
+    Already,
+    TooMany,
+}
+
+/// A server, by its slug, and its own URI.
+type Own = (String, String);
+
+impl Session {
+    pub(crate) fn subscribe(&self, exposed: &str, slug: &str, own: &str, max: usize) -> Subscribed {
+        self.state(|state| {
+            if state.subscriptions.contains_key(exposed) {
+                return Subscribed::Already;
+            }
+            if state.subscriptions.len() >= max {
+                return Subscribed::TooMany;
+            }
+            state.subscriptions.insert(exposed.to_owned(), (slug.to_owned(), own.to_owned()));
+            Subscribed::New
+        })
+    }
+
+    pub(crate) fn unsubscribe(&self, exposed: &str) -> Option<Own> {
+        self.state(|state| state.subscriptions.remove(exposed))
+    }
+
+    pub(crate) fn has_subscriptions(&self) -> bool {
+        self.state.lock().as_ref().is_some_and(|state| !state.subscriptions.is_empty())
+    }
+
+    /// Ends those whose exposed URI is not wanted any more, and gives what they were of.
+    pub(crate) fn retain_subscriptions(&self, wanted: impl Fn(&str) -> bool) -> Vec<Own> {
+        // Looked at without the lock: what is wanted takes a look at policies.
+        let all: Vec<String> = self.state(|state| state.subscriptions.keys().cloned().collect());
+        let unwanted = all.into_iter().filter(|exposed| !wanted(exposed));
+        unwanted.filter_map(|exposed| self.unsubscribe(&exposed)).collect()
+    }
+
+    /// Takes all subscriptions, to give them back.
+    pub(crate) fn take_subscriptions(&self) -> Vec<Own> {
+        let mut state = self.state.lock();
+        state.as_mut().map(|s| s.subscriptions.drain().map(|(_, own)| own).collect()).unwrap_or_default()
+    }
+
+    /// Whether the client subscribed to a resource that has changed, or to one that it is a part of.
+    pub(crate) fn subscribed(&self, slug: &str, own: &str) -> bool {
+        let state = self.state.lock();
+        state.as_ref().is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && covers(o, own)))
+    }
+}
+
+/// Whether a URI is another one, or a part of what that names.
+pub(crate) fn covers(whole: &str, own: &str) -> bool {
+    let Some(rest) = own.strip_prefix(whole) else { return false };
+    rest.is_empty() || whole.ends_with('/') || rest.starts_with(['/', '?', '#'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::covers;
+
+    #[test]
+    fn a_part_begins_where_a_name_ends() {
+        for (own, covered) in [
+            ("note://one", true),
+            ("note://one/line/2", true),
+            ("note://one?line=2", true),
+            ("note://one#2", true),
+            ("note://one-more", false),
+            ("note://on", false),
+        ] {
+            assert_eq!(covers("note://one", own), covered, "{own}");
+        }
+        assert!(covers("file:///a/", "file:///a/b"));
+    }
+}

@@ -1,0 +1,273 @@
+//! The audit trail from outside: every refusal leaves a record that says more than the caller is told, and a disk that
+//! is full stops calls, or only the records, as the operator says.
+
+use std::path::Path;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+use crate::rig::client::{Answer, Request};
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Heard, Say, Session, Upstream, Value, json, until};
+
+const POLICIES: &str = "policies:
+  - { name: most, effect: allow, what: { tools: ['a/t', 'a/u'], prompts: ['*'], resources: ['*'] } }
+  - { name: not-that-tool, effect: deny, what: { tools: ['a/u'] } }
+  - { name: not-that-note, effect: deny, what: { resources: ['*secret*'] } }
+  - { name: not-that-prompt, effect: deny, what: { prompts: ['a/p'] } }
+  - { name: not-that-often, effect: deny, what: { methods: [resources/templates/list] }, rate: { per_hour: 1 } }
+";
+
+/// Three tools, a prompt and resources.
+fn server(heard: &Heard) -> Say {
+    match heard.method() {
+        "initialize" => Say::Json(heard.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {"subscribe": true}, "completions": {}},
+        }))),
+        "server/discover" => Say::Status(400, Vec::new(), heard.error(-32000, "no session")),
+        "prompts/list" => Say::Json(heard.result(json!({"prompts": [{"name": "p"}]}))),
+        "resources/list" => Say::Json(heard.result(json!({"resources": [
+            {"uri": "note://open", "name": "open"}, {"uri": "note://secret", "name": "secret"},
+        ]}))),
+        "resources/templates/list" => Say::Json(heard.result(json!({"resourceTemplates": []}))),
+        "resources/subscribe" | "ping" => Say::Json(heard.result(json!({}))),
+        _ => modern(&["t", "u", "v"])(heard),
+    }
+}
+
+/// The records of a trail so far.
+fn records(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Whether a record has all of these members.
+fn has(record: &Value, wanted: &Value) -> bool {
+    wanted.as_object().unwrap().iter().all(|(key, value)| record.get(key).unwrap_or(&Value::Null) == value)
+}
+
+async fn recorded(file: &Path, wanted: Value) -> Value {
+    until(&format!("a record like {wanted}"), async || records(file).into_iter().find(|record| has(record, &wanted)))
+        .await
+}
+
+fn key(folder: &Path, name: &str) -> String {
+    let made =
+        command().args(["keys", "create", name, "--json", "--file"]).arg(folder.join("keys.yaml")).output().unwrap();
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    format!("Bearer {}", made["key"].as_str().unwrap())
+}
+
+fn verified(file: &Path) -> Value {
+    let done = command().args(["audit", "verify", "--json"]).arg(file).output().unwrap();
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
+    assert_eq!(done.status.code(), Some(0), "{report}");
+    report
+}
+
+#[tokio::test]
+async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() {
+    let server = Upstream::http(server).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, policies) = (folder.path().join("audit.jsonl"), folder.path().join("all.yaml"));
+    std::fs::write(&policies, POLICIES).unwrap();
+    let (one, two) = (key(folder.path(), "one"), key(folder.path(), "two"));
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "auth": {"keys_file": folder.path().join("keys.yaml")},
+        "audit": {"file": file}, "policy": {"files": [policies]},
+    }))
+    .await;
+    let at = gate.address;
+    let send = async |request: Request| request.with("Authorization", &one).send(at).await;
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+    }});
+    let session = send(Request::bare("POST", "/mcp", initialize.to_string())).await;
+    let session = session.header("mcp-session-id").unwrap().to_owned();
+    let list = || Request::modern("/mcp", "tools/list", json!({}));
+    let in_session = |id: &str| Request::legacy("/mcp", id, 1, "tools/list", &json!({}));
+
+    let nobody = list().send(at).await;
+    assert_eq!(nobody.status, 401);
+    let foreign = in_session(&session).with("Authorization", &two).send(at).await;
+    let unknown = in_session("0123").with("Authorization", &two).send(at).await;
+    assert_eq!((foreign.status, foreign.text()), (unknown.status, unknown.text()));
+    for (request, status) in [
+        (list().with("Host", "elsewhere.example"), 421),
+        (list().with("Origin", "https://elsewhere.example"), 403),
+        (list().with("Content-Type", "text/plain"), 415),
+        (list().body("{"), 400),
+        (list().with("Mcp-Method", "tools/call"), 400),
+        (Request::modern("/servers/nobody/mcp", "tools/list", json!({})), 404),
+    ] {
+        assert_eq!(send(request).await.status, status);
+    }
+    recorded(&file, json!({"kind": "refusal", "reason": "unauthenticated", "who": null})).await;
+    let foreign = recorded(&file, json!({"kind": "refusal", "reason": "session"})).await;
+    assert!(foreign["words"].as_str().unwrap().contains("another caller"), "{foreign}");
+    assert_eq!(foreign["issuer"], "key");
+    recorded(&file, json!({"reason": "session", "words": "no such session", "who": foreign["who"]})).await;
+    for reason in ["host", "origin", "unsupported", "malformed", "mismatch"] {
+        recorded(&file, json!({"kind": "refusal", "reason": reason})).await;
+    }
+    recorded(&file, json!({"kind": "refusal", "reason": "not_found", "endpoint": "/servers/nobody/mcp"})).await;
+
+    let told = denied(&gate, &one, &session).await;
+    let deny = |rule: Value, more: Value| {
+        let mut wanted = json!({"kind": "decision", "decision": "deny", "rule": rule});
+        wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        wanted
+    };
+    for (rule, more) in [
+        (json!("not-that-tool"), json!({"name": "a__u", "server": "a", "endpoint": null})),
+        (json!("not-that-tool"), json!({"name": "u", "server": "a", "endpoint": "/servers/a/mcp"})),
+        (json!("not-that-tool"), json!({"name": "a/u", "server": "a"})),
+        (json!("default"), json!({"name": "a__v", "server": "a"})),
+        (Value::Null, json!({"name": "a__none", "server": null})),
+        (json!("not-that-prompt"), json!({"method": "prompts/get", "server": "a"})),
+        (json!("not-that-prompt"), json!({"method": "completion/complete", "server": "a"})),
+        (json!("not-that-note"), json!({"method": "resources/read", "server": "a"})),
+        (json!("not-that-note"), json!({"method": "resources/subscribe", "name": "a+note://secret"})),
+        (json!("not-that-often"), json!({"method": "resources/templates/list"})),
+    ] {
+        recorded(&file, deny(rule, more)).await;
+    }
+    // A listen, one resource that it may be told of, and one that it may not.
+    recorded(&file, json!({"decision": "allow", "method": "subscriptions/listen", "issuer": "key"})).await;
+    recorded(&file, json!({"decision": "allow", "method": "resources/subscribe", "rule": "most"})).await;
+    let twice = deny(json!("not-that-note"), json!({"method": "resources/subscribe", "name": "a+note://secret"}));
+    assert_eq!(records(&file).iter().filter(|record| has(record, &twice)).count(), 2, "one in each era");
+    for answer in told.iter().map(Answer::text) {
+        assert!(!answer.contains("not-that-tool") && !answer.contains("not-that-note"), "{answer}");
+    }
+    let metrics = send(Request::bare("GET", "/metrics", "")).await.text();
+    assert!(metrics.contains(r#"reason="session"} 2"#), "{metrics}");
+    verified(&file);
+}
+
+/// What policy hides or limits, asked for in every way.
+async fn denied(gate: &Gate, key: &str, session: &str) -> Vec<Answer> {
+    let mut told = Vec::new();
+    let call = |path: &str, name: &str| Request::modern(path, "tools/call", json!({"name": name, "arguments": {}}));
+    let complete = json!({"ref": {"type": "ref/prompt", "name": "a__p"}, "argument": {"name": "x", "value": ""}});
+    for request in [
+        call("/mcp", "a__u"),
+        call("/mcp", "a/u"),
+        call("/servers/a/mcp", "u"),
+        call("/mcp", "a__v"),
+        call("/mcp", "a__none"),
+        Request::modern("/mcp", "prompts/get", json!({"name": "a__p"})),
+        Request::modern("/mcp", "completion/complete", complete),
+        Request::modern("/mcp", "resources/read", json!({"uri": "a+note://secret"})),
+        Request::legacy("/mcp", session, 1, "resources/subscribe", &json!({"uri": "a+note://secret"})),
+    ] {
+        let answer = request.with("Authorization", key).send(gate.address).await;
+        assert!(answer.code() != 0, "{}", answer.text());
+        told.push(answer);
+    }
+    let templates = || Request::modern("/mcp", "resources/templates/list", json!({})).with("Authorization", key);
+    assert_eq!(templates().send(gate.address).await.code(), 0);
+    assert_eq!(templates().send(gate.address).await.code(), -31029);
+    let uris = json!(["a+note://open", "a+note://secret"]);
+    let listen =
+        Request::modern("/mcp", "subscriptions/listen", json!({"notifications": {"resourceSubscriptions": uris}}));
+    let mut stream = listen.with("Authorization", key).open(gate.address).await;
+    let granted = stream.next().await.unwrap();
+    assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+note://open"]));
+    told
+}
+
+/// The most bytes that a process may write into a file, which is what a full disk is to it.
+fn room(gate: &Gate, bytes: Option<u64>) {
+    let pid = Pid::from_raw(i32::try_from(gate.pid()).unwrap());
+    prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+async fn full(on_full: &str) -> (Upstream, tempfile::TempDir, Gate) {
+    let server = Upstream::http(modern(&["t"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let audit =
+        json!({"file": folder.path().join("audit.jsonl"), "on_full": on_full, "queue": 64, "arguments": "omitted"});
+    let gate = Gate::launch_bounded(json!({"servers": {"a": server.config()}, "audit": audit})).await;
+    gate.ready().await;
+    for _ in 0..3 {
+        assert_eq!(gate.call("a__t").await.code(), 0);
+    }
+    recorded(&folder.path().join("audit.jsonl"), json!({"kind": "outcome", "call": 3})).await;
+    let size = std::fs::metadata(folder.path().join("audit.jsonl")).unwrap().len();
+    room(&gate, Some(size + 100));
+    (server, folder, gate)
+}
+
+async fn metric(gate: &Gate, name: &str) -> u64 {
+    let text = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// `on_full: deny`: calls are refused with words and a status that say why, lists go on, and all is well again, without
+/// a hole in the trail, as soon as there is room.
+#[tokio::test]
+async fn a_full_disk_stops_calls_until_there_is_room() {
+    let (server, folder, mut gate) = full("deny").await;
+    let file = folder.path().join("audit.jsonl");
+    let refused = until("calls are refused", async || {
+        let answer = gate.call("a__t").await;
+        (answer.code() != 0).then_some(answer)
+    })
+    .await;
+    let (error, sent) = (refused.json()["error"].clone(), server.count("tools/call"));
+    assert_eq!((refused.status, &error["code"], &error["data"]["reason"]), (503, &json!(-32603), &json!("audit")));
+    assert!(refused.header("retry-after").is_some() && error["message"].as_str().unwrap().contains("audit trail"));
+    let session: Session<'_> = gate.session("/mcp", "2025-11-25").await;
+    assert_eq!(session.call("a__t").await.json()["error"]["data"]["reason"], "audit");
+    assert_eq!(server.count("tools/call"), sent, "no server was reached");
+    assert_eq!(gate.tools("/mcp").await.0, ["a__t"], "lists go on");
+    assert_eq!(metric(&gate, "lockgate_audit_failing").await, 1);
+    room(&gate, None);
+    until("calls are made again", async || (gate.call("a__t").await.code() == 0).then_some(())).await;
+    assert_eq!(metric(&gate, "lockgate_audit_failing").await, 0);
+    gate.terminate();
+    gate.ended().await;
+    verified(&file);
+    let all = records(&file);
+    let allowed = all.iter().filter(|record| has(record, &json!({"kind": "decision", "decision": "allow"}))).count();
+    assert_eq!(allowed, server.count("tools/call"), "a decision for each call that was made, and no more");
+}
+
+/// `on_full: drop`: calls go on, and the trail says how many records are missing where.
+#[tokio::test]
+async fn a_full_disk_costs_records_and_no_calls() {
+    let (server, folder, mut gate) = full("drop").await;
+    let file = folder.path().join("audit.jsonl");
+    for n in 0..120 {
+        assert_eq!(gate.call("a__t").await.code(), 0, "call {n}");
+    }
+    assert_eq!(server.count("tools/call"), 123);
+    assert_eq!(metric(&gate, "lockgate_audit_failing").await, 1);
+    let lost = metric(&gate, "lockgate_audit_lost_total").await;
+    assert!(lost > 0);
+    room(&gate, None);
+    let gap = recorded(&file, json!({"kind": "gap"})).await;
+    gate.terminate();
+    gate.ended().await;
+    verified(&file);
+    let gaps = records(&file).iter().filter_map(|record| record["lost"].as_u64()).sum::<u64>();
+    assert!(gap["lost"].as_u64().unwrap() > 0 && gaps >= lost, "{gap}: {lost}");
+}
+
+/// A stream that takes nothing (`/dev/full`) is a full disk too.
+#[tokio::test]
+async fn a_full_stream_stops_calls_too() {
+    let server = Upstream::http(modern(&["t"])).await;
+    for (on_full, wanted) in [("deny", "audit"), ("drop", "")] {
+        let audit = json!({"output": "stdout", "on_full": on_full});
+        let out = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let gate = Gate::launch_onto(json!({"servers": {"a": server.config()}, "audit": audit}), out.into()).await;
+        gate.ready().await;
+        until("the trail fails", async || (metric(&gate, "lockgate_audit_failing").await == 1).then_some(())).await;
+        let answer = gate.call("a__t").await.json();
+        assert_eq!(answer["error"]["data"]["reason"].as_str().unwrap_or_default(), wanted, "{on_full}: {answer}");
+    }
+}
