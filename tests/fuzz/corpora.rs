@@ -1,0 +1,54 @@
+//! The corpora through every function, whole, and cut and put together anew by a generator that always does the same.
+
+use crate::seeds;
+
+/// Inputs that are made of pieces.
+const MADE: usize = 6_000;
+
+fn through(target: &str, check: fn(&[u8]), made: usize) {
+    let all = seeds::of(target);
+    assert!(all.len() > 7, "{target}: {}", all.len());
+    all.iter().for_each(|seed| check(seed));
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed % below as u64).unwrap()
+    };
+    for _ in 0..made {
+        let mut text = vec![u8::try_from(random(9)).unwrap()];
+        for _ in 0..=random(2) {
+            let one = &all[random(all.len())];
+            let (from, to) = (random(one.len() + 1), random(one.len() + 1));
+            text.extend_from_slice(&one[from.min(to)..from.max(to)]);
+        }
+        check(&text);
+    }
+}
+
+#[test]
+fn sql() {
+    through("sql", crate::sql::check, MADE);
+}
+
+#[test]
+fn path() {
+    through("path", crate::path::check, MADE);
+}
+
+#[test]
+fn url() {
+    through("url", crate::url::check, MADE);
+}
+
+#[test]
+fn command() {
+    through("command", crate::command::check, MADE);
+}
+
+#[cfg(feature = "file")]
+#[test]
+fn file() {
+    through("file", crate::file::check, MADE / 10);
+}

@@ -1,0 +1,81 @@
+//! Any bytes as a policy file: read as the program reads them, in time, without a panic. What compiles decides alike in
+//! any order, and nothing passes beside a policy that denies everything.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use lockgate_policy::{Annotations, Config, Document, Entry, Kind, Policy, Question, Subject, Target};
+
+thread_local! {
+    static FOLDER: tempfile::TempDir = tempfile::tempdir().unwrap();
+    static DENY: Entry = {
+        let text = "policies: [{ name: fuzz-deny-everything, effect: deny }]";
+        read(text.as_bytes()).unwrap().documents.remove(0).policies.remove(0)
+    };
+}
+
+const TOOLS: [&str; 3] = ["read_file", "query", "delete_all"];
+
+fn read(data: &[u8]) -> Option<Config> {
+    FOLDER.with(|folder| {
+        let file = folder.path().join("policy.yaml");
+        std::fs::write(&file, data).unwrap();
+        let began = Instant::now();
+        let read = lockgate_config::policies::load(&[PathBuf::from("policy.yaml")], folder.path());
+        assert!(began.elapsed() < crate::PATIENCE, "{:?}", began.elapsed());
+        if let Err(report) = &read {
+            assert!(!report.problems.is_empty() && report.to_string().len() < 1 << 20);
+        }
+        read.ok()
+    })
+}
+
+/// Every decision on a few calls, by an anonymous caller and one who is known.
+fn decisions(config: &Config) -> Vec<Result<String, String>> {
+    let policy = Policy::compile(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let roles = ["analyst".into(), "editor".into()];
+    let known = Subject { issuer: "key", subject: "ann", roles: &roles, ..Subject::default() };
+    let mut all = Vec::new();
+    for (subject, own) in [known, Subject::default()].iter().flat_map(|who| TOOLS.map(|own| (who, own))) {
+        for server in ["db", "files"] {
+            let exposed = format!("{server}__{own}");
+            let target = Target {
+                kind: Kind::Tool,
+                server,
+                exposed: &exposed,
+                own,
+                category: None,
+                annotations: Annotations::default(),
+            };
+            let question = Question { subject, endpoint: "/mcp", target: &target };
+            let verdict = policy.verdict(&policy.class(subject, "/mcp"), &question);
+            let arguments = br#"{"sql": "SELECT 1", "path": "/srv/data/a.txt", "n": 3}"#;
+            let judged = policy.judge(&verdict, &question, Some(arguments));
+            assert!(verdict.is_visible() || judged.is_err(), "hidden, and allowed: {exposed}");
+            all.push(judged.map(|passed| passed.rule.to_string()).map_err(|denied| denied.rule.to_string()));
+        }
+    }
+    all
+}
+
+/// # Panics
+/// Where something is not as it must be.
+pub fn check(data: &[u8]) {
+    let Some(config) = read(data) else { return };
+    let decided = decisions(&config);
+    let mut turned = config.clone();
+    turned.documents.iter_mut().for_each(|document: &mut Document| document.policies.reverse());
+    turned.documents.reverse();
+    let allowed = |all: &[Result<String, String>]| all.iter().map(Result::is_ok).collect::<Vec<_>>();
+    assert_eq!(allowed(&decisions(&turned)), allowed(&decided), "the order matters");
+    let mut denied = config;
+    let Some(document) = denied.documents.first_mut() else { return };
+    let name = |entry: &Entry| entry.policy.name.contains("fuzz-deny-everything");
+    if !document.policies.iter().any(name) && document.policies.len() < 100 {
+        document.policies.push(DENY.with(Entry::clone));
+        assert!(
+            decisions(&denied).iter().all(Result::is_err),
+            "something passes beside a policy that denies everything"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! A path that a rule allows is plain, absolute and inside the root that the rule names for it, and allowed again as
+//! what it was made into.
+
+use std::path::{Component, Path as Native};
+
+use lockgate_policy::path::{Path, Spec};
+
+thread_local! {
+    static RULES: Vec<(Spec, Path)> = rules();
+}
+
+fn rules() -> Vec<(Spec, Path)> {
+    let owned = crate::owned;
+    let data = || Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() };
+    let all = [
+        data(),
+        Spec { roots: owned(&["/srv/data", "/home/ada/projects/"]), ..Spec::default() },
+        Spec { roots: owned(&["/"]), ..Spec::default() },
+        Spec { deny: owned(&[".git", ".env*", "*.pem", "/srv/data/private"]), ..data() },
+        Spec { uris: true, ..data() },
+    ];
+    all.into_iter().map(|spec| (spec.clone(), Path::compile(&spec).unwrap())).collect()
+}
+
+/// # Panics
+/// Where something is not as it must be.
+pub fn check(data: &[u8]) {
+    let Some((which, text)) = crate::split(data) else { return };
+    RULES.with(|rules| {
+        let (spec, rule) = &rules[which % rules.len()];
+        let Some(checked) = crate::timed(|| rule.check(text)) else { return };
+        let (path, root) = (Native::new(&checked.path), Native::new(&checked.root));
+        assert!(spec.roots.iter().any(|known| Native::new(known) == root), "{text:?}: {checked:?}");
+        assert!(path.starts_with(root), "{text:?}: {checked:?}");
+        let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+        assert!(path.components().all(plain), "{text:?}: {checked:?}");
+        assert!(!checked.path.contains(['\0', '\\']) && !checked.path.contains("//"), "{text:?}: {checked:?}");
+        // Joined to its root, as a server would do it, it is the same place.
+        let rest = path.strip_prefix(root).unwrap();
+        assert_eq!(root.join(rest), path, "{text:?}: {checked:?}");
+        if !spec.deny.is_empty() {
+            let denied = |name: &str| name == ".git" || name.starts_with(".env") || name.ends_with(".pem");
+            let mut names = path.components().filter_map(|part| part.as_os_str().to_str());
+            assert!(!names.any(denied), "{text:?}: {checked:?}");
+            assert!(!path.starts_with("/srv/data/private"), "{text:?}: {checked:?}");
+        }
+        // A URI has escapes that a path has not; what it was made into may be one that is written otherwise as a path.
+        if !spec.uris {
+            assert_eq!(rule.check(&checked.path).as_ref(), Ok(&checked), "{text:?}");
+        }
+    });
+}

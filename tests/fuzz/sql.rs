@@ -1,0 +1,117 @@
+//! SQL that a rule allows is one query, stays allowed when it is written anew, and is no more than a query to SQLite
+//! itself, which says so of what it has compiled: nothing is written, and only what is allowed is read and called.
+
+use std::sync::{Arc, Mutex};
+
+use lockgate_policy::sql::{Dialect, Kind, MissingLimit, Names, Spec, Sql};
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use sqlparser::ast::Statement;
+use sqlparser::dialect::{self, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::parser::Parser;
+
+const DIALECTS: [Dialect; 3] = [Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite];
+/// The table that the second rule denies.
+const CANARY: &str = "canary";
+
+const TABLES: &str = "
+    CREATE TABLE canary (id INTEGER PRIMARY KEY, note TEXT);
+    CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, email TEXT, age INTEGER, active INTEGER, created_at TEXT);
+    CREATE TABLE orders (id INTEGER PRIMARY KEY, user_id INTEGER, total REAL, status TEXT, created_at TEXT);
+    CREATE TABLE t (id INTEGER PRIMARY KEY, a, b, c, d, x, y, name TEXT);
+    CREATE TABLE a (id, a, b, c); CREATE TABLE b (id, a, b, c);
+";
+
+thread_local! {
+    static RULES: Vec<Sql> = rules();
+    static DATABASE: Connection = {
+        let database = Connection::open_in_memory().unwrap();
+        database.execute_batch(TABLES).unwrap();
+        database
+    };
+}
+
+/// Three rules for each dialect: as it comes, with a table that is denied, and with a limit of rows.
+fn rules() -> Vec<Sql> {
+    let names = Names { deny: vec![CANARY.into()], ..Names::default() };
+    let all = DIALECTS.into_iter().flat_map(|dialect| {
+        let plain = Spec { dialect, ..Spec::default() };
+        let denied = Spec { tables: names.clone(), ..plain.clone() };
+        let limited = Spec { max_rows: Some(5), missing_limit: MissingLimit::Add, ..plain.clone() };
+        [plain, denied, limited]
+    });
+    all.map(|spec| Sql::compile(&spec).unwrap()).collect()
+}
+
+/// # Panics
+/// Where something is not as it must be.
+pub fn check(data: &[u8]) {
+    let Some((which, text)) = crate::split(data) else { return };
+    let (which, dialect) = (which % 9, DIALECTS[which % 9 / 3]);
+    RULES.with(|rules| {
+        let rule = &rules[which];
+        let Some(checked) = crate::timed(|| rule.check(text)) else { return };
+        assert_eq!(checked.kind, Kind::Select);
+        let sent = checked.rewritten.as_deref().unwrap_or(text);
+        let again = rule.check(sent).unwrap_or_else(|refusal| panic!("{sent:?} is refused: {refusal:?}"));
+        assert_eq!((again.kind, again.rewritten), (Kind::Select, None), "{sent:?}");
+        one_query(dialect, sent, rule);
+        if dialect == Dialect::Sqlite {
+            only_read(sent, rule, which % 3 == 1);
+        }
+    });
+}
+
+/// A parser finds one query in it, and the query as that parser writes it is allowed too.
+fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
+    let known: &dyn dialect::Dialect = match dialect {
+        Dialect::Postgres => &PostgreSqlDialect {},
+        Dialect::Mysql => &MySqlDialect {},
+        Dialect::Sqlite => &SQLiteDialect {},
+    };
+    let parsed = Parser::parse_sql(known, text).unwrap_or_else(|error| panic!("{text:?} does not parse: {error}"));
+    let [Statement::Query(query)] = parsed.as_slice() else { panic!("{text:?} is no query: {parsed:?}") };
+    let printed = query.to_string();
+    if let Ok(checked) = rule.check(&printed) {
+        assert_eq!(checked.kind, Kind::Select);
+    } else {
+        // A writer may use a spelling that the rule does not know. Then it must not be another statement either.
+        let parsed = Parser::parse_sql(known, &printed).unwrap_or_default();
+        assert!(parsed.iter().all(|one| matches!(one, Statement::Query(_))), "{text:?} became {printed:?}");
+    }
+}
+
+/// What SQLite finds in it, if it finds anything: the words may be no SQL that it knows.
+fn only_read(text: &str, rule: &Sql, denied: bool) {
+    let (found, own) = (Arc::new(Mutex::new(Vec::new())), rule.clone());
+    let told = Arc::clone(&found);
+    let judge = move |context: AuthContext<'_>| {
+        if !expected(&context.action, &own, denied) {
+            told.lock().unwrap().push(format!("{:?}", context.action));
+        }
+        Authorization::Allow
+    };
+    DATABASE.with(|database| {
+        database.authorizer(Some(judge)).unwrap();
+        let readonly = database.prepare(text).map(|statement| statement.readonly());
+        database.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).unwrap();
+        if let Ok(readonly) = readonly {
+            let found = found.lock().unwrap();
+            assert!(readonly && found.is_empty(), "{text:?} does {found:?}");
+        }
+    });
+}
+
+/// What a query that the rule allows may do.
+fn expected(action: &AuthAction<'_>, rule: &Sql, denied: bool) -> bool {
+    match action {
+        AuthAction::Select | AuthAction::Recursive => true,
+        AuthAction::Read { table_name, .. } => !denied || !table_name.eq_ignore_ascii_case(CANARY),
+        AuthAction::Function { function_name } => {
+            let lower = function_name.to_ascii_lowercase();
+            // Operators to who writes them, and functions to SQLite.
+            rule.allows_function(&lower) || matches!(&*lower, "like" | "glob" | "->" | "->>")
+        }
+        _ => false,
+    }
+}
