@@ -218,4 +218,4 @@ impl Link {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 
 use crate::material::{Material, Target, Teller, Wanted};
 use crate::registry::{Ended, Entry, Registry};
-use crate::tool::{Arguments, Client, MAX_TIMEOUT, Mistake, Output, TIMEOUT, Tool};
+use crate::tool::{Arguments, Card, Client, Effect, MAX_TIMEOUT, Mistake, Output, TIMEOUT, Tool};
 use crate::{Parts, schema, strict};
 
 /// Most resources of one server that somebody is subscribed to.
@@ -150,8 +150,12 @@ impl Server {
         let entry = self.by_name.get(call.target).ok_or_else(|| format!("unknown tool: {}", call.target))?;
         let mut arguments = object(call, "arguments")?;
         let mut run = self.registry.begin(entry);
+        let limit = call.timeout.unwrap_or(entry.card.timeout).min(MAX_TIMEOUT);
         let outcome = match schema::fit(&entry.card.input, &mut arguments) {
-            Ok(()) => entry.tool.run(Arguments(arguments), client).await,
+            Ok(()) => match tokio::time::timeout(limit, entry.tool.run(Arguments(arguments), client)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(late(&entry.card, limit)),
+            },
             Err(words) => Err(Mistake(words)),
         };
         let (result, ended) = match outcome.and_then(|output| result(output, entry.card.cap)) {
@@ -179,15 +183,20 @@ impl Server {
         values.truncate(VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
     }
+}
 
-    /// How long a call may take.
-    fn limit(&self, call: &Call<'_>) -> std::time::Duration {
-        let own = match call.method {
-            Method::ToolsCall => self.by_name.get(call.target).map_or(TIMEOUT, |entry| entry.card.timeout),
-            _ => TIMEOUT,
-        };
-        call.timeout.unwrap_or(own).min(MAX_TIMEOUT)
-    }
+/// What a tool that took too long says.
+fn late(card: &Card, limit: Duration) -> Mistake {
+    let done = match card.effect {
+        Effect::Reads => "",
+        Effect::Writes { .. } => " It may have changed something before: look before you call it again.",
+    };
+    let name = &card.name;
+    Mistake(format!(
+        "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, such as a narrower \
+         place or fewer results, or try again later.{done}",
+        limit.as_secs_f64()
+    ))
 }
 
 /// A member of `params` that must be an object, as policy left it; empty when it is absent.
@@ -239,12 +248,16 @@ impl Upstream for Server {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(async move {
-            let limit = self.limit(&call);
+            let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let late = |_| {
                 let words = format!("it did not end within {} s", limit.as_secs_f64());
                 Failure::new(FailureKind::Timeout, words).after_send()
             };
-            let answer = tokio::time::timeout(limit, self.answer(&call)).await.map_err(late)?;
+            let answer = match call.method {
+                // Tools have limits of their own, and results that say so.
+                Method::ToolsCall => self.answer(&call).await,
+                _ => tokio::time::timeout(limit, self.answer(&call)).await.map_err(late)?,
+            };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
                 Err((code, words)) => write::error(Some(b"0"), code, &words, None),

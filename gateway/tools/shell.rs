@@ -9,7 +9,7 @@ mod execute;
 mod filter;
 mod folder;
 mod git;
-mod group;
+mod launch;
 mod plan;
 mod program;
 mod run;
@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::server::Made;
 use folder::Folders;
+use launch::Launchers;
 use program::Program;
 
 /// What every call shares.
@@ -35,6 +36,7 @@ struct Shell {
     /// Whether calls are confined by Landlock.
     landlock: bool,
     places: Arc<Semaphore>,
+    launchers: Arc<Launchers>,
     config: Config,
 }
 
@@ -62,7 +64,10 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
         tracing::info!(programs = missing.join(", "), "builtin.shell: not installed");
     }
     let places = Arc::new(Semaphore::new(config.limits.concurrent));
-    let shell = Arc::new(Shell { rule, programs, folders, landlock, places, config: config.clone() });
+    let launchers = Launchers::new(config.launcher.clone(), config.limits.concurrent)
+        .map_err(|error| format!("no thread for its launchers: {error}"))?;
+    let launchers = Arc::new(launchers);
+    let shell = Arc::new(Shell { rule, programs, folders, landlock, places, launchers, config: config.clone() });
     Ok(Made {
         instructions:
             "Runs allowed programs, such as grep, find and git, in the folders it was given. There is no shell: \
@@ -74,4 +79,4 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -57,4 +57,4 @@ fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Resu
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

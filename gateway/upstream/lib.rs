@@ -28,6 +28,7 @@ pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
+pub use process::Group;
 pub use sight::{Seen, Sight};
 pub use status::{Peer, Stage, State, Status, Trouble};
 

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::status::{Stage, Trouble};
-use group::Group;
+pub use group::Group;
 use stderr::Tail;
 
 /// Between SIGTERM and SIGKILL, and between SIGKILL and giving up.

@@ -339,4 +339,4 @@ impl Drop for Guard<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,9 +1,10 @@
-//! Between the gateway and a program stands the gateway's own program once more: started in the place of the program, it
-//! takes from itself what the program must not have, and then becomes it. It is no command for people.
+//! Between the gateway and a program stands the gateway's own program once more: it waits to be told what to become, takes
+//! from itself what the program must not have, and then becomes it. It is no command for people.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -11,18 +12,23 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope,
 };
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
 use super::config::Landlock;
 use super::filter;
 use super::folder::identity;
-use super::plan::Plan;
+use super::plan::{Held, Plan};
 
-/// The first argument that asks for this mode.
+/// The first argument that asks for this mode, and the second one when the program may start others.
 pub(super) const MODE: &str = "confine-exec";
+pub(super) const CHILDREN: &str = "children";
 /// How it ends when it cannot become the program, and how its last words begin.
 pub(super) const FAILED: u8 = 125;
 pub(super) const LAST_WORDS: &str = "lockgate: not confined, not started: ";
+
+/// Longest plan, in bytes: beyond what the kernel lets a program have as arguments.
+const MAX_PLAN: u64 = 16 << 20;
 
 /// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones nothing runs.
 const NEWEST: ABI = ABI::V6;
@@ -35,7 +41,7 @@ pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     if arguments.nth(1)? != MODE {
         return None;
     }
-    let Err(words) = become_program(arguments);
+    let Err(words) = become_program(arguments.next().is_some_and(|word| word == CHILDREN));
     let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
     Some(ExitCode::from(FAILED))
 }
@@ -59,19 +65,52 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 }
 
 #[allow(clippy::disallowed_methods, reason = "becomes the program that the gateway has chosen, after confining itself")]
-fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, String> {
-    let plan = arguments.next().and_then(|plan| plan.into_string().ok()).ok_or("there is no plan")?;
-    let plan: Plan = serde_json::from_str(&plan).map_err(|error| format!("the plan cannot be read: {error}"))?;
-    limit(&plan)?;
+fn become_program(children: bool) -> Result<Infallible, String> {
     // Nothing goes on when the gateway is gone.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+    // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
+    filter::apply(children)?;
+    let plan = plan()?;
+    if plan.children != children {
+        return Err("the plan is for another filter".into());
+    }
+    limit(&plan)?;
+    // It is in `/` until then.
+    if let Some(folder) = &plan.folder {
+        let entered = open(folder).and_then(|open| rustix::process::fchdir(open).map_err(|error| error.to_string()));
+        entered.map_err(|words| format!("the working folder cannot be entered: {words}"))?;
+    }
     if plan.landlock {
         landlock(&plan).map_err(|words| format!("Landlock: {words}"))?;
     }
-    filter::apply(plan.children)?;
-    let error = Command::new(&plan.program).arg0(&plan.name).args(arguments).exec();
-    Err(format!("{}: {error}", plan.program.display()))
+    let mut command = Command::new(&plan.program);
+    command.arg0(&plan.name).args(&plan.arguments).env_clear().envs(&plan.environment);
+    Err(format!("{}: {}", plan.program.display(), command.exec()))
+}
+
+/// Waits for the plan. From then on there is nothing to read on standard input.
+fn plan() -> Result<Plan, String> {
+    let mut text = Vec::new();
+    let mut input = std::io::stdin().lock().take(MAX_PLAN);
+    input.read_to_end(&mut text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let plan = serde_json::from_slice(&text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let nothing = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open("/dev/null", nothing, Mode::empty())
+        .and_then(rustix::stdio::dup2_stdin)
+        .map_err(|error| format!("standard input: {error}"))?;
+    Ok(plan)
+}
+
+/// Opens a folder, if it is still the one that is meant.
+fn open(folder: &Held) -> Result<OwnedFd, String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.path.display());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
+    match identity(&open).map_err(|error| cannot(&error))? {
+        found if found == (folder.device, folder.inode) => Ok(open),
+        _ => Err(cannot(&"it is another folder than at the start")),
+    }
 }
 
 fn limit(plan: &Plan) -> Result<(), String> {
@@ -108,16 +147,7 @@ fn landlock(plan: &Plan) -> Result<(), String> {
         .map_err(|error| words(&error))?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
-        let shown = root.path.display();
-        let folder = rustix::fs::open(
-            &root.path,
-            rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
-            rustix::fs::Mode::empty(),
-        )
-        .map_err(|error| format!("{shown}: {error}"))?;
-        if identity(&folder).map_err(|error| words(&error))? != (root.device, root.inode) {
-            return Err(format!("{shown} is another folder than at the start"));
-        }
+        let folder = open(root)?;
         let mut access = if root.write { read | AccessFs::from_write(NEWEST) } else { read };
         if plan.children {
             access |= AccessFs::Execute;

@@ -106,7 +106,7 @@ impl Tool for Execute {
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
             let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
             let place = turn(shell).await?;
-            let wanted = run::start(shell, program, &call, &folder, limit, place).map_err(Mistake)?;
+            let wanted = run::start(shell, program, &call, &folder, limit, place).await.map_err(Mistake)?;
             let ran = follow(wanted, limit, &client).await?;
             if let Some(words) = ran.not_started() {
                 return Err(Mistake(format!("`{}` could not be started: {words}", call.program)));

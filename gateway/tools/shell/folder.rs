@@ -1,7 +1,7 @@
 //! The folders that programs work in, held open from the start. Whether a path stays inside is asked of the kernel, which
 //! resolves links as the program will; a path that leaves is refused before anything starts.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, open, openat2};
@@ -21,7 +21,7 @@ struct Open {
     held: Held,
 }
 
-/// A folder to work in. It is entered by its descriptor, so that nobody can put another in its place.
+/// A folder to work in. It stays open for as long as the call takes, so that its number is nobody else's.
 pub(super) struct Folder {
     descriptor: OwnedFd,
     /// Its absolute path, without links.
@@ -29,9 +29,10 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// What a child process can enter it by.
-    pub(super) fn entry(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.descriptor.as_raw_fd()))
+    /// What the launcher enters, if it is still there.
+    pub(super) fn held(&self) -> Result<Held, Errno> {
+        let (device, inode) = identity(&self.descriptor)?;
+        Ok(Held { path: PathBuf::from(&self.path), write: false, device, inode })
     }
 }
 

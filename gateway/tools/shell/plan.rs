@@ -1,10 +1,11 @@
-//! What the launcher has to do before it becomes the program: passed to it as its argument, in JSON.
+//! What the launcher has to do before it becomes the program, and which one: written to its standard input, in JSON.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// See the module. It holds no secret: other processes of the user can read it.
+/// See the module.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
@@ -12,6 +13,10 @@ pub(super) struct Plan {
     pub(super) program: PathBuf,
     /// How the program is called.
     pub(super) name: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: BTreeMap<String, String>,
+    /// The folder to work in; `/` when there is none.
+    pub(super) folder: Option<Held>,
     pub(super) landlock: bool,
     pub(super) roots: Vec<Held>,
     /// What it may read besides the roots.
@@ -27,11 +32,12 @@ pub(super) struct Plan {
     pub(super) processes: u64,
 }
 
-/// A root, and which folder was found there at the start: another one is not the root.
+/// A folder, and which one it was when it was judged: another one at the same path is not meant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Held {
     pub(super) path: PathBuf,
+    /// Programs may change what is in it.
     pub(super) write: bool,
     pub(super) device: u64,
     pub(super) inode: u64,

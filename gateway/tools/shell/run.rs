@@ -3,18 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_policy::command::Invocation;
+use lockgate_upstream::Group;
 use rustix::process::Signal;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 use super::collect::{Output, Reader};
 use super::folder::Folder;
-use super::group::Group;
+use super::launch::{Launcher, Launchers};
 use super::plan::Plan;
 use super::program::{Kind, Program};
 use super::{Shell, confine, git};
@@ -53,7 +55,7 @@ impl Ran {
 }
 
 /// Starts a program. The result comes over the channel; dropping its end ends the program.
-pub(super) fn start(
+pub(super) async fn start(
     shell: &Shell,
     program: &Program,
     call: &Invocation,
@@ -62,65 +64,58 @@ pub(super) fn start(
     place: OwnedSemaphorePermit,
 ) -> Result<oneshot::Receiver<Ran>, String> {
     let began = Instant::now();
-    let mut child = spawn(shell, program, call, folder, limit)?;
-    let group = Group::new(child.id());
+    let cannot = |error: &dyn std::fmt::Display| format!("`{}` could not be started: {error}", program.name);
+    let plan = plan(shell, program, call, folder, limit).map_err(|error| cannot(&error))?;
+    let plan = serde_json::to_vec(&plan).map_err(|error| cannot(&error))?;
+    let mut launcher = shell.launchers.take(program.runs_code()).map_err(|error| cannot(&error))?;
+    launcher.become_program(&plan).await.map_err(|error| cannot(&error))?;
+    let Launcher { mut child, group } = launcher;
     let cap = shell.config.limits.output_bytes;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
     tracing::debug!(program = program.name, pid = child.id(), "program started");
     let (result, wanted) = oneshot::channel();
-    tokio::spawn(watch(child, group, output, (began, limit), result, place));
+    let launchers = Arc::clone(&shell.launchers);
+    tokio::spawn(watch(child, group, output, (began, limit), result, (place, launchers)));
     Ok(wanted)
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "starts allowed programs, without a shell, through the launcher that confines them"
-)]
-fn spawn(
+fn plan(
     shell: &Shell,
     program: &Program,
     call: &Invocation,
     folder: &Folder,
     limit: Duration,
-) -> Result<Child, String> {
-    let plan = serde_json::to_string(&plan(shell, program, limit)).map_err(|error| error.to_string())?;
-    let mut command = Command::new(&shell.config.launcher);
-    command.arg(confine::MODE).arg(plan).args(&program.before);
-    match program.kind {
-        Kind::Git => command.args(git::arguments(&call.arguments, call.subcommands.first().map(String::as_str))),
-        _ => command.args(&call.arguments),
-    };
-    command.env_clear().envs(environment(shell, program));
-    match program.kind {
-        // Settings beside a project, such as `.yarnrc`, name programs to run.
-        Kind::Version => command.current_dir("/"),
-        _ => command.current_dir(folder.entry()),
-    };
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.process_group(0).kill_on_drop(true);
-    command.spawn().map_err(|error| format!("`{}` could not be started: {error}", program.name))
-}
-
-fn plan(shell: &Shell, program: &Program, limit: Duration) -> Plan {
+) -> Result<Plan, rustix::io::Errno> {
     let limits = &shell.config.limits;
-    Plan {
+    let mut arguments = program.before.clone();
+    match program.kind {
+        Kind::Git => {
+            arguments.extend(git::arguments(&call.arguments, call.subcommands.first().map(String::as_str)));
+        }
+        _ => arguments.extend_from_slice(&call.arguments),
+    }
+    Ok(Plan {
         program: program.file.clone(),
         name: match program.before.is_empty() {
             true => program.name.clone(),
             false => program.file.display().to_string(),
         },
+        arguments,
+        environment: environment(shell, program),
+        // Settings beside a project, such as `.yarnrc`, name programs to run.
+        folder: if program.kind == Kind::Version { None } else { Some(folder.held()?) },
         landlock: shell.landlock,
         roots: shell.folders.held(),
         read: program.read.iter().chain(&shell.config.read).cloned().collect(),
         execute: program.execute.clone(),
-        children: program.kind == Kind::Code,
+        children: program.runs_code(),
         // Whole seconds of one process; its threads count together.
         cpu_seconds: limit.as_secs().saturating_mul(4).saturating_add(1),
         memory_bytes: limits.memory_bytes,
         file_bytes: limits.file_bytes,
         open_files: limits.open_files,
         processes: limits.processes,
-    }
+    })
 }
 
 /// Made from nothing: what programs need, what the operator gives, and for git what holds it.
@@ -151,7 +146,7 @@ async fn watch(
     (mut stdout, mut stderr): (Reader, Reader),
     (began, limit): (Instant, Duration),
     mut result: oneshot::Sender<Ran>,
-    _place: OwnedSemaphorePermit,
+    _held: (OwnedSemaphorePermit, Arc<Launchers>),
 ) {
     let (ended, timed_out) = tokio::select! {
         ended = child.wait() => (Some(ended), false),

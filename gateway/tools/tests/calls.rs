@@ -126,12 +126,16 @@ async fn a_dropped_call_ends_at_once_and_counts_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_tool_that_takes_too_long_is_ended_and_may_have_run() {
+async fn a_tool_that_takes_too_long_is_ended_and_says_what_to_do() {
     let rig = rig(&plain());
     let request = request(Method::ToolsCall, &json!({"arguments": {"n": 20, "pause_ms": 500}}));
     let limit = Some(Duration::from_millis(20));
-    let failure = rig.send("example", "count", &request, &[], None, limit).await.unwrap_err();
-    assert_eq!((failure.kind, failure.sent), (lockgate_upstream::FailureKind::Timeout, true));
+    let result = open(&rig.send("example", "count", &request, &[], None, limit).await.unwrap()).unwrap();
+    assert_eq!(result["isError"], json!(true), "{result}");
+    let words = result["content"][0]["text"].as_str().unwrap();
+    assert!(words.contains("`example/count` did not end within 0.02 s") && words.contains("Ask for less"), "{words}");
+    let figures = rig.builtin.tally.figures("example/count");
+    assert_eq!((figures.invocations, figures.cancelled, figures.failures), (1, 0, 1));
 }
 
 #[tokio::test]

@@ -46,6 +46,11 @@ fn local(ports: &[u16]) -> Config {
     Config { ports: ports.to_vec(), networks, ..config(&["localhost", "*.example"]) }
 }
 
+/// For what measures: this machine by its address, on one port.
+pub(crate) fn settings(port: u16) -> Config {
+    Config { hosts: owned(&["127.0.0.1"]), ..local(&[port]) }
+}
+
 fn web(config: Config) -> Rig {
     rig(&crate::Config { web: Some(config), ..crate::Config::default() })
 }

@@ -1,4 +1,5 @@
-//! A process group that is signalled as a whole, and never after its number may belong to somebody else.
+//! A process group that is signalled as a whole, and never after its number may belong to somebody else. Members that leave
+//! it are out of reach; whoever starts programs that must not, forbids them to.
 
 use std::time::Duration;
 
@@ -9,14 +10,18 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 const LOOKS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) struct Group {
+/// Dropping it kills what is left.
+#[derive(Debug)]
+pub struct Group {
     id: Option<Pid>,
     /// The number is ours as long as the leader has not been waited for.
     live: Mutex<bool>,
 }
 
 impl Group {
-    pub(super) fn new(leader: u32) -> Self {
+    /// Of the process that was started as the first of a group of its own.
+    #[must_use]
+    pub fn new(leader: u32) -> Self {
         let id = i32::try_from(leader).ok().and_then(Pid::from_raw);
         Self { id, live: Mutex::new(true) }
     }
@@ -26,7 +31,8 @@ impl Group {
         self.id.map_or(0, |id| id.as_raw_nonzero().get().unsigned_abs())
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    /// To all of the group.
+    pub fn signal(&self, signal: Signal) {
         let live = self.live.lock();
         if *live && let Some(id) = self.id {
             // No such group: it has ended on its own.
@@ -34,15 +40,15 @@ impl Group {
         }
     }
 
-    /// Kills what is left, for the last time.
-    pub(super) fn finish(&self) {
+    /// Kills what is left, for the last time; call it when the leader has been waited for.
+    pub fn finish(&self) {
         self.signal(Signal::KILL);
         *self.live.lock() = false;
     }
 
     /// Waits for killed descendants. They are the gateway's own children only where orphans become its children, as for the
     /// first process of a container; there, nobody else would ever wait for them.
-    pub(super) async fn reap(&self) {
+    pub async fn reap(&self) {
         let Some(id) = self.id else { return };
         for _ in 0..LOOKS {
             match waitpgid(id, WaitOptions::NOHANG) {
@@ -51,5 +57,11 @@ impl Group {
                 Err(_) => return,
             }
         }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.finish();
     }
 }

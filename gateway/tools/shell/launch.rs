@@ -1,0 +1,110 @@
+//! The gateway's own program, started to become another one. Starting something that large takes longer than all else
+//! that a call does, so that a few are started ahead and wait for their plan. Each becomes one program, and is never used
+//! again.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use lockgate_upstream::Group;
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
+
+use super::confine;
+
+/// How many wait at most, from the first call on.
+const WAITING: usize = 4;
+
+/// A process that waits for its plan.
+pub(super) struct Launcher {
+    pub(super) child: Child,
+    /// Which it leads.
+    pub(super) group: Group,
+}
+
+impl Launcher {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "starts the launcher, which confines itself before it becomes a program"
+    )]
+    fn start(program: &Path, children: bool) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.arg(confine::MODE).args(children.then_some(confine::CHILDREN)).env_clear().current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        let child = command.spawn()?;
+        let leader = child.id().ok_or_else(|| io::Error::other("it ended at once"))?;
+        Ok(Self { child, group: Group::new(leader) })
+    }
+
+    /// Tells it what to become.
+    pub(super) async fn become_program(&mut self, plan: &[u8]) -> io::Result<()> {
+        let mut input = self.child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(plan).await?;
+        input.shutdown().await
+    }
+}
+
+/// The launchers of a server. Dropping it ends those that wait; what they became has to have ended before, since the
+/// kernel ends it together with the thread that started it.
+pub(super) struct Launchers {
+    line: Arc<Line>,
+    more: SyncSender<()>,
+}
+
+struct Line {
+    program: PathBuf,
+    most: usize,
+    waiting: Mutex<VecDeque<Launcher>>,
+}
+
+impl Launchers {
+    /// Starts none yet. Needs a runtime.
+    pub(super) fn new(program: PathBuf, concurrent: usize) -> io::Result<Self> {
+        let line = Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
+        let (more, wanted) = sync_channel(1);
+        let (filled, runtime) = (Arc::clone(&line), Handle::current());
+        let fill = move || {
+            let _runtime = runtime.enter();
+            while wanted.recv().is_ok() {
+                filled.fill();
+            }
+        };
+        std::thread::Builder::new().name("launchers".into()).spawn(fill)?;
+        Ok(Self { line, more })
+    }
+
+    /// One that waits, or else a new one; always a new one for a program that may start others.
+    pub(super) fn take(&self, children: bool) -> io::Result<Launcher> {
+        if children {
+            return Launcher::start(&self.line.program, children);
+        }
+        let waiting = self.line.take();
+        // When the thread has been asked already, it looks again after this.
+        let _ = self.more.try_send(());
+        waiting.map_or_else(|| Launcher::start(&self.line.program, children), Ok)
+    }
+}
+
+impl Line {
+    fn take(&self) -> Option<Launcher> {
+        let mut waiting = self.waiting.lock();
+        // Somebody may have ended it meanwhile.
+        std::iter::from_fn(|| waiting.pop_front())
+            .find_map(|mut launcher| matches!(launcher.child.try_wait(), Ok(None)).then_some(launcher))
+    }
+
+    fn fill(&self) {
+        while self.waiting.lock().len() < self.most {
+            match Launcher::start(&self.program, false) {
+                Ok(launcher) => self.waiting.lock().push_back(launcher),
+                Err(error) => return tracing::warn!(%error, "builtin.shell: no launcher could be started ahead"),
+            }
+        }
+    }
+}
