@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
@@ -28,6 +28,7 @@ const MAX_ATTEMPTS: usize = 8;
 #[derive(Debug)]
 pub struct Connector {
     tls: Arc<ClientConfig>,
+    authorities: Arc<[CertificateDer<'static>]>,
     timeout: Duration,
 }
 
@@ -83,7 +84,13 @@ impl Target {
 impl Connector {
     /// Reads the system's certificate authorities and `ca_file`; blocks on files, so call it at start or reload.
     pub fn new(config: &Config) -> Result<Self, SetupError> {
-        Ok(Self { tls: tls::client(config.ca_file.as_deref())?, timeout: config.connect_timeout })
+        let authorities = tls::authorities(config.ca_file.as_deref())?;
+        Ok(Self { tls: tls::client(&authorities)?, authorities: authorities.into(), timeout: config.connect_timeout })
+    }
+
+    /// The certificates (DER) of the authorities that servers are held against, for a driver with sockets of its own.
+    pub fn authorities(&self) -> impl Iterator<Item = &[u8]> {
+        self.authorities.iter().map(|certificate| &**certificate)
     }
 
     /// One new connection. Lookup, connect and handshake share `connect_timeout`.

@@ -14,8 +14,9 @@ use crate::error::SetupError;
 const MAX_AUTHORITIES: usize = 4096;
 
 /// Client settings shared by all connections, so that session resumption works across them.
-pub(crate) fn client(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, SetupError> {
-    let roots = Arc::new(authorities(ca_file)?);
+pub(crate) fn client(authorities: &[CertificateDer<'static>]) -> Result<Arc<ClientConfig>, SetupError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities.iter().cloned());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -26,15 +27,17 @@ pub(crate) fn client(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, SetupE
 }
 
 /// A machine without a certificate store is fine until a TLS server is called, which then fails by name.
-fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, SetupError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+pub(crate) fn authorities(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, SetupError> {
+    let usable = |certificate: &CertificateDer<'static>| RootCertStore::empty().add(certificate.clone());
+    let mut all = rustls_native_certs::load_native_certs().certs;
+    all.retain(|certificate| usable(certificate).is_ok());
     if let Some(path) = ca_file {
         let wrong = |error: String| SetupError::Authorities(format!("{}: {error}", path.display()));
         let mut found = 0;
         for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
             let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-            roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+            usable(&certificate).map_err(|error| wrong(error.to_string()))?;
+            all.push(certificate);
             found += 1;
             if found > MAX_AUTHORITIES {
                 return Err(wrong("too many certificates".into()));
@@ -44,5 +47,5 @@ fn authorities(ca_file: Option<&Path>) -> Result<RootCertStore, SetupError> {
             return Err(wrong("no certificate in this file".into()));
         }
     }
-    Ok(roots)
+    Ok(all)
 }

@@ -72,7 +72,7 @@ pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
             Place::Postgres(network) => {
                 Reached::Postgres(postgres::Postgres::new(network, limits.clone(), Arc::clone(&about.connector)))
             }
-            Place::Mysql(network) => Reached::Mysql(mysql::Mysql::new(network, limits.clone())),
+            Place::Mysql(network) => Reached::Mysql(mysql::Mysql::new(network, limits.clone(), &about.connector)),
             Place::Sqlite(path) => Reached::Sqlite(sqlite::Sqlite {
                 path: Some(path),
                 rule: Arc::clone(&rule),
@@ -110,6 +110,18 @@ pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
 fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
     let functions = Functions { allow: functions.to_vec(), deny: Vec::new() };
     Sql::compile(&Spec { dialect, functions, ..Spec::default() }).map(Arc::new)
+}
+
+/// Why there is no connection: what the operator has to do where it is clear, and else that the log says more.
+fn unreachable(error: &str) -> Mistake {
+    // How the TLS library begins what it says of a certificate.
+    Mistake::new(match error.contains("invalid peer certificate") {
+        true => {
+            "the database's certificate is not valid for this gateway: its operator names the authority that made it in \
+             `egress.ca_file`, or mends the certificate, and finds more in the log"
+        }
+        false => "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
+    })
 }
 
 /// Asks each database once at the start, so that an operator reads of a role that is refused before a caller does.

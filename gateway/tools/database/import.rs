@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
@@ -82,7 +83,7 @@ impl Tool for Import {
             let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
             let nobody = || Mistake::new("nobody in particular calls, so there is no resource to read");
             let sight = client.sight().ok_or_else(nobody)?;
-            let text = csv_text(&sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
+            let text = csv_text(sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
             let mut made =
                 blocking(embedded, move |embedded| embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode))
@@ -93,10 +94,13 @@ impl Tool for Import {
     }
 }
 
-/// The one CSV text of a `resources/read` result.
-fn csv_text(result: &[u8], most: usize) -> Result<String, Mistake> {
-    let result = strict::read(result).map_err(|_| Mistake::new("the server's answer cannot be read"))?;
-    let contents = result.get("contents").and_then(Value::as_array).map(Vec::as_slice);
+/// The one CSV text of a `resources/read` result, which ends here: from then on the text is there once.
+#[allow(clippy::needless_pass_by_value, reason = "it is as large as the text, and no longer needed")]
+fn csv_text(result: Bytes, most: usize) -> Result<String, Mistake> {
+    let read = strict::read(&result).map_err(|_| Mistake::new("the server's answer cannot be read"));
+    drop(result);
+    let mut read = read?;
+    let contents = read.get_mut("contents").and_then(Value::as_array_mut).map(Vec::as_mut_slice);
     let Some([content]) = contents else {
         return Err(Mistake::new("the resource must be one text; this one has several parts, or none"));
     };
@@ -107,9 +111,12 @@ fn csv_text(result: &[u8], most: usize) -> Result<String, Mistake> {
             kind.chars().take(60).collect::<String>().escape_default()
         )));
     }
-    let part = |name: &str| content.get(name).and_then(Value::as_str);
+    let mut part = |name: &str| match content.get_mut(name).map(Value::take) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    };
     let text = match (part("text"), part("blob")) {
-        (Some(text), _) => text.to_owned(),
+        (Some(text), _) => text,
         (None, Some(blob)) => {
             let bytes = STANDARD.decode(blob).map_err(|_| Mistake::new("the resource is not base64"))?;
             String::from_utf8(bytes).map_err(|_| Mistake::new("the CSV is not UTF-8"))?

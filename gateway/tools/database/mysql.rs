@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use lockgate_egress::Connector;
 use mysql_async::consts::{ColumnFlags, ColumnType};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Column as Field, Conn, Error, Opts, OptsBuilder, Params, SslOpts, Value as Sql};
@@ -28,6 +29,8 @@ const BINARY: u16 = 63;
 pub(super) struct Mysql {
     network: Network,
     limits: Limits,
+    /// How to connect.
+    options: Opts,
     places: Semaphore,
     idle: Mutex<Vec<Session>>,
 }
@@ -37,10 +40,29 @@ struct Session {
     mariadb: bool,
 }
 
+/// With TLS the server is held against the authorities that everything else outbound is held against.
+fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
+    let Network { host, port, user, password, database, tls, privileged: _ } = network;
+    let authorities = || connector.authorities().map(|der| der.to_vec().into()).collect();
+    let tls = tls.then(|| SslOpts::default().with_disable_built_in_roots(true).with_root_certs(authorities()));
+    let options = OptsBuilder::default()
+        .ip_or_hostname(host.clone())
+        .tcp_port(*port)
+        .user(Some(user.clone()))
+        .pass(Some(password.clone()))
+        .db_name(Some(database.clone()))
+        .ssl_opts(tls)
+        .prefer_socket(false)
+        .stmt_cache_size(0)
+        .max_allowed_packet(Some(limits.max_bytes.saturating_add(1 << 16)));
+    Opts::from(options)
+}
+
 impl Mysql {
-    pub(super) fn new(network: Network, limits: Limits) -> Self {
+    pub(super) fn new(network: Network, limits: Limits, connector: &Connector) -> Self {
         let places = Semaphore::new(limits.pool);
-        Self { network, limits, places, idle: Mutex::default() }
+        let options = options(&network, &limits, connector);
+        Self { network, limits, options, places, idle: Mutex::default() }
     }
 
     /// Runs one statement.
@@ -71,24 +93,12 @@ impl Mysql {
 
     /// Connects and looks at the role.
     async fn open(&self) -> Result<Session, Mistake> {
-        let Network { host, port, user, password, database, tls, privileged } = &self.network;
-        let options = OptsBuilder::default()
-            .ip_or_hostname(host.clone())
-            .tcp_port(*port)
-            .user(Some(user.clone()))
-            .pass(Some(password.clone()))
-            .db_name(Some(database.clone()))
-            .ssl_opts(tls.then(SslOpts::default))
-            .prefer_socket(false)
-            .stmt_cache_size(0)
-            .max_allowed_packet(Some(self.limits.max_bytes.saturating_add(1 << 16)));
+        let Network { host, user, database, privileged, .. } = &self.network;
         let unreachable = |error: Error| {
             tracing::warn!(%database, %host, %error, "no connection");
-            Mistake::new(
-                "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
-            )
+            super::unreachable(&error.to_string())
         };
-        let connect = tokio::time::timeout(PATIENCE, Conn::new(Opts::from(options)));
+        let connect = tokio::time::timeout(PATIENCE, Conn::new(self.options.clone()));
         let mut conn = connect.await.map_err(|_| Mistake::new("the database does not answer"))?.map_err(unreachable)?;
         let version: Option<String> = conn.query_first("SELECT version()").await.map_err(unreachable)?;
         let mariadb = version.is_some_and(|version| version.contains("MariaDB"));

@@ -90,9 +90,9 @@ impl Postgres {
     async fn open(&self) -> Result<Session, Mistake> {
         let unreachable = |trouble: &Trouble| {
             tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
-            Mistake::new(
-                "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
-            )
+            super::unreachable(match trouble {
+                Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
+            })
         };
         let mut session = Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
         if !self.network.privileged {

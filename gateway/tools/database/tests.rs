@@ -114,6 +114,19 @@ pub(super) fn table(sql: &str, json: &str, time: &str, tags: &str) -> String {
     sql.replace("JSON_TYPE", json).replace("TIMESTAMP_TYPE", time).replace("TAGS", tags)
 }
 
+/// A gateway that knows the machine's authorities, and one of the operator's.
+pub(super) fn knowing(authority: &str) -> lockgate_egress::Connector {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), authority).unwrap();
+    let egress = lockgate_egress::Config {
+        ca_file: Some(file.path().to_owned()),
+        connect_timeout: Duration::from_secs(5),
+        idle_connections: 4,
+        idle_timeout: Duration::from_secs(5),
+    };
+    lockgate_egress::Connector::new(&egress).unwrap()
+}
+
 #[test]
 fn json_is_a_value_only_where_nothing_is_lost() {
     use super::answer::document;

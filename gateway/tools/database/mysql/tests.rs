@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::database::config::Place;
-use crate::database::tests::servers::{self, Server};
-use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, limits, lines, table, tools};
+use crate::database::tests::servers::{self, Identity, Server};
+use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools};
 
 const SETUP: [&str; 13] = [
     "CREATE DATABASE test CHARACTER SET utf8mb4",
@@ -83,7 +83,7 @@ async fn no_attack_has_an_effect_with_the_parser_and_without() {
     }
     assert_eq!(fingerprint(&mut root).await, before, "after the attacks");
 
-    let bare = Mysql::new(reader, limits());
+    let bare = Mysql::new(reader, limits(), &connector());
     let unseen = ["SELECT * FROM canary_view", "DELETE FROM canary RETURNING *", "EXPLAIN DELETE FROM canary"];
     let attacks = lines(ATTACKS, "mysql").into_iter().chain(unseen.map(str::to_owned));
     let (mut ran, mut count) = (0, 0);
@@ -194,4 +194,18 @@ async fn what_select_1_costs_is_told() {
         assert!(times[250] < Duration::from_millis(500), "{name}: {:?}", times[250]);
         eprintln!("MariaDB {name}: p50 {:?}, p95 {:?}", times[250], times[475]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_authority_is_trusted_when_the_operator_names_it() {
+    let identity = Identity::new();
+    let Some(server) = servers::mariadb_as(Some(&identity)) else { return };
+    superuser(&server).await;
+    let secured = Network { tls: true, ..network(&server, "reader", "p@ss word", "test") };
+    let known = Mysql::new(secured.clone(), limits(), &knowing(&identity.authority));
+    let cipher = "SELECT VARIABLE_VALUE FROM information_schema.SESSION_STATUS WHERE VARIABLE_NAME = 'Ssl_cipher'";
+    let encrypted = known.run(&ask(cipher)).await.unwrap();
+    assert!(encrypted.rows[0][0].as_str().is_some_and(|cipher| cipher.starts_with("TLS_")), "{:?}", encrypted.rows);
+    let unknown = Mysql::new(secured, limits(), &connector()).run(&ask("SELECT 1")).await.unwrap_err();
+    assert!(unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"), "{unknown:?}");
 }

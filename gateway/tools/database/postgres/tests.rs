@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::database::config::Place;
-use crate::database::tests::servers::{self, Server};
-use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, limits, lines, table, tools};
+use crate::database::tests::servers::{self, Identity, Server};
+use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools};
 
 /// What only the owner of the server may do.
 const SETUP: [&str; 22] = [
@@ -301,4 +301,21 @@ async fn what_select_1_costs_is_told() {
         assert!(times[250] < Duration::from_millis(500), "{name}: {:?}", times[250]);
         eprintln!("PostgreSQL {name}: p50 {:?}, p95 {:?}", times[250], times[475]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_authority_is_trusted_when_the_operator_names_it() {
+    let identity = Identity::new();
+    let Some(server) = servers::postgres_as(Some(&identity)) else { return };
+    superuser(&server).await;
+    let secured = Network { tls: true, ..reader(&server) };
+    let known = Postgres::new(secured.clone(), limits(), Arc::new(knowing(&identity.authority)));
+    let encrypted = known.run(&ask("SELECT ssl::text FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).await.unwrap();
+    assert_eq!(encrypted.rows, [[json!("true")]]);
+    let unknown = Postgres::new(secured, limits(), connector()).run(&ask("SELECT 1")).await.unwrap_err();
+    assert!(unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"), "{unknown:?}");
+    // The certificate is for the address, not for the name.
+    let named = Network { tls: true, host: "localhost".into(), ..reader(&server) };
+    let named = Postgres::new(named, limits(), Arc::new(knowing(&identity.authority))).run(&ask("SELECT 1")).await;
+    assert!(named.unwrap_err().0.contains("certificate"));
 }

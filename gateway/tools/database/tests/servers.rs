@@ -3,7 +3,7 @@
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,8 +88,45 @@ fn start(command: &Command, folder: tempfile::TempDir, port: u16) -> Server {
     server
 }
 
+/// A certificate for 127.0.0.1 of an authority that nobody knows.
+pub(crate) struct Identity {
+    pub(crate) authority: String,
+    certificate: String,
+    key: String,
+}
+
+impl Identity {
+    pub(crate) fn new() -> Self {
+        let mut own = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        own.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = rcgen::CertifiedIssuer::self_signed(own, rcgen::KeyPair::generate().unwrap()).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let names = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = names.signed_by(&key, &authority).unwrap();
+        Self { authority: authority.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// Writes both for a server whose folder it is: the certificate's file, and the key's.
+    fn write(&self, folder: &Path) -> (String, String) {
+        let owner = std::fs::metadata(folder).unwrap().uid();
+        let file = |name: &str, text: &str| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+            path.display().to_string()
+        };
+        (file("server.crt", &self.certificate), file("server.key", &self.key))
+    }
+}
+
 /// PostgreSQL with the superuser `postgres`, whose password is `secret`.
 pub(crate) fn postgres() -> Option<Server> {
+    postgres_as(None)
+}
+
+/// The same, with TLS when it has a certificate.
+pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     let (Some(initdb), Some(postgres)) = (program("initdb"), program("postgres")) else {
         return missing("postgresql");
     };
@@ -105,11 +142,20 @@ pub(crate) fn postgres() -> Option<Server> {
     let mut run = command("postgres", &postgres);
     run.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-p", &port.to_string(), "-h", "127.0.0.1", "-F"]);
     run.args(["-c", "wal_level=logical", "-c", "shared_buffers=16MB"]);
+    if let Some(identity) = identity {
+        let (certificate, key) = identity.write(folder.path());
+        run.args(["-c", "ssl=on", "-c", &format!("ssl_cert_file={certificate}"), "-c", &format!("ssl_key_file={key}")]);
+    }
     Some(start(&run, folder, port))
 }
 
 /// MariaDB with the superuser `root`, who has no password.
 pub(crate) fn mariadb() -> Option<Server> {
+    mariadb_as(None)
+}
+
+/// The same, with TLS when it has a certificate.
+pub(crate) fn mariadb_as(identity: Option<&Identity>) -> Option<Server> {
     let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd")) else {
         return missing("mariadb-server");
     };
@@ -131,5 +177,9 @@ pub(crate) fn mariadb() -> Option<Server> {
         "--skip-log-bin",
     ]);
     run.args([format!("--port={port}"), format!("--socket={}", folder.path().join("socket").display())]);
+    if let Some(identity) = identity {
+        let (certificate, key) = identity.write(folder.path());
+        run.args([format!("--ssl-cert={certificate}"), format!("--ssl-key={key}")]);
+    }
     Some(start(&run, folder, port))
 }
