@@ -267,7 +267,6 @@ fn sources(common: &Common) -> Sources {
             listen: common.listen.clone(),
             log_level: common.log_level.clone(),
             profile: common.profile.clone(),
-            ..Flags::default()
         },
         without_file: false,
         env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
