@@ -137,9 +137,9 @@ fn list(folder: &Path, all: &mut Vec<PathBuf>) {
 
 /// For what measures: the default programs, confined, in a folder.
 pub(crate) fn settings(folder: &Path) -> Config {
-    let config = Place::new().config(Landlock::Required);
-    let limits = Limits { concurrent: 8, open_files: 1024, ..config.limits.clone() };
-    Config { roots: vec![Root { path: folder.to_owned(), write: false }], limits, ..config }
+    let mut config = Place::new().config(Landlock::Required);
+    config.limits = Limits { concurrent: 8, open_files: 1024, ..config.limits };
+    Config { roots: vec![Root { path: folder.to_owned(), write: false }], ..config }
 }
 
 /// A program that begins with [`confined`]; cargo builds it with these tests.

@@ -59,7 +59,7 @@ struct Operation {
 }
 
 impl Operation {
-    fn new(name: &'static str, tool: (&'static str, &'static str), arguments: Value, bare: Bared) -> Self {
+    fn new(name: &'static str, tool: (&'static str, &'static str), arguments: &Value, bare: Bared) -> Self {
         Self { name, tool, request: request(Method::ToolsCall, &json!({"arguments": arguments})), bare }
     }
 
@@ -187,15 +187,15 @@ async fn operations(folder: &Path, port: u16, postgres: Option<&Postgres>) -> Ve
     });
     let query = |connection: &str| json!({"sql": "SELECT 1", "connection": connection});
     let mut all = vec![
-        Operation::new("file read, 4 KiB", ("file", "read"), json!({"path": "four"}), read),
-        Operation::new("`echo hi`", ("shell", "execute"), json!({"command": "echo hi"}), bare(echo)),
+        Operation::new("file read, 4 KiB", ("file", "read"), &json!({"path": "four"}), read),
+        Operation::new("`echo hi`", ("shell", "execute"), &json!({"command": "echo hi"}), bare(echo)),
         Operation::new(
             "local GET",
             ("web", "request"),
-            json!({"url": format!("http://127.0.0.1:{port}/")}),
+            &json!({"url": format!("http://127.0.0.1:{port}/")}),
             bare(move || get(port)),
         ),
-        Operation::new("`SELECT 1`, SQLite", ("database", "query"), query("lite"), sqlite),
+        Operation::new("`SELECT 1`, SQLite", ("database", "query"), &query("lite"), sqlite),
     ];
     if let Some(server) = postgres {
         let mut pool = Vec::new();
@@ -207,7 +207,7 @@ async fn operations(folder: &Path, port: u16, postgres: Option<&Postgres>) -> Ve
             let (pool, turn) = (Arc::clone(&pool), turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
             async move { pool[turn % POOL].lock().await.one().await }
         });
-        all.push(Operation::new("`SELECT 1`, PostgreSQL", ("database", "query"), query("main"), select));
+        all.push(Operation::new("`SELECT 1`, PostgreSQL", ("database", "query"), &query("main"), select));
     }
     all
 }

@@ -48,7 +48,7 @@ fn local(ports: &[u16]) -> Config {
 
 /// For what measures: this machine by its address, on one port.
 pub(crate) fn settings(port: u16) -> Config {
-    Config { hosts: owned(&["127.0.0.1"]), ..local(&[port]) }
+    local(&[port])
 }
 
 fn web(config: Config) -> Rig {
