@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
@@ -211,17 +211,35 @@ fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
 
 /// What the headers of a message have to say.
 pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
-    let json = headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let essence = value.as_bytes().split(|&b| b == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"application/json")
-    });
-    if !json {
+    // The two counts differ only when some header stands several times, which is rare.
+    if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some() {
+        return Err(Refusal::ContentTypes);
+    }
+    if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
         return Err(Refusal::ContentType);
+    }
+    let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
+        return Err(Refusal::Encoding);
     }
     if !accepts(headers, &["application/json", "text/event-stream", "application/*", "text/*"]) {
         return Err(Refusal::Accept);
     }
     Ok(())
+}
+
+/// `application/json`, in no other characters than UTF-8.
+fn is_json(value: &[u8]) -> bool {
+    let mut parts = value.split(|&b| b == b';').map(<[u8]>::trim_ascii);
+    let essence = parts.next().unwrap_or_default();
+    let utf8 = |part: &[u8]| match part.split_at_checked(b"charset=".len()) {
+        Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
+            let set = set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\"")).unwrap_or(set);
+            set.eq_ignore_ascii_case(b"utf-8") || set.eq_ignore_ascii_case(b"utf8")
+        }
+        _ => true,
+    };
+    essence.eq_ignore_ascii_case(b"application/json") && parts.all(utf8)
 }
 
 /// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero never.

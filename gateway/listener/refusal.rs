@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::Rejection;
@@ -22,6 +22,10 @@ pub(crate) enum Refusal {
         allow: &'static str,
     },
     ContentType,
+    /// Several `Content-Type` headers.
+    ContentTypes,
+    /// A compressed body.
+    Encoding,
     Accept,
     /// The body is longer than this many bytes.
     TooLarge {
@@ -60,9 +64,19 @@ impl Refusal {
             Self::Method { .. } => {
                 (StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, "this HTTP method is not served here")
             }
-            Self::ContentType => {
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST, "Content-Type must be application/json")
+            Self::ContentType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                code::INVALID_REQUEST,
+                "Content-Type must be application/json, in UTF-8",
+            ),
+            Self::ContentTypes => {
+                (StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "send exactly one Content-Type header")
             }
+            Self::Encoding => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                code::INVALID_REQUEST,
+                "send the body as it is: a Content-Encoding is not taken",
+            ),
             Self::Accept => (
                 StatusCode::NOT_ACCEPTABLE,
                 code::INVALID_REQUEST,
@@ -117,6 +131,10 @@ impl Refusal {
         match self {
             Self::Method { allow } => {
                 headers.insert(ALLOW, HeaderValue::from_static(allow));
+            }
+            // RFC 9110, 12.5.3: which encodings would be taken.
+            Self::Encoding => {
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
             Self::Busy | Self::Memory => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));

@@ -151,6 +151,17 @@ impl ParamHeaders {
         self.0.iter().map(|header| header.name.as_str())
     }
 
+    /// The names of the headers that repeat an argument at the root.
+    pub fn shallow_names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|header| header.path.len() == 1).map(|header| header.name.as_str())
+    }
+
+    /// Whether some header repeats something within an argument.
+    #[must_use]
+    pub fn has_nested(&self) -> bool {
+        self.0.iter().any(|header| header.path.len() > 1)
+    }
+
     /// The headers for a call with these `arguments` (JSON text): name and value, ready to send.
     ///
     /// Arguments that are absent, `null`, an object, an array, a fraction or an integer beyond ±(2^53 − 1) have no header.
@@ -201,9 +212,19 @@ impl ParamHeaders {
 /// does what is nested deeper than [`MAX_DEPTH`], which [`ParamHeaders::from_schema`] refuses.
 #[must_use]
 pub fn strip(input_schema: &[u8]) -> Cow<'_, [u8]> {
+    cut(input_schema, Walk::new)
+}
+
+/// The same, but annotations of properties at the root stay.
+#[must_use]
+pub fn strip_nested(input_schema: &[u8]) -> Cow<'_, [u8]> {
+    cut(input_schema, |text| Walk::new(text).keeping_shallow())
+}
+
+fn cut<'a>(input_schema: &'a [u8], walk: impl FnOnce(&'a str) -> Walk<'a>) -> Cow<'a, [u8]> {
     let text = if may_have_annotations(input_schema) { checked(input_schema) } else { None };
     let Some(text) = text else { return Cow::Borrowed(input_schema) };
-    let mut walk = Walk::new(text);
+    let mut walk = walk(text);
     walk.schema(0, Reach::Root);
     if walk.cuts.is_empty() {
         return Cow::Borrowed(input_schema);

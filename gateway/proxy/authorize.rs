@@ -253,8 +253,10 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
             let unknown = || Problem::unknown("resource", &uri);
-            // What may not be read cannot be completed either.
-            let found = asked.view.resource(&uri, Kind::Resource).ok_or_else(unknown)?;
+            // What may not be read cannot be completed either; and only what is listed can, so that a server need not be
+            // asked about anything else, in words that would tell it from what is hidden.
+            let found = asked.view.resource(&uri, Kind::Resource).filter(|_| asked.view.lists(&uri));
+            let found = found.ok_or_else(unknown)?;
             let target = found.target(Kind::ResourceCompletion);
             let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&found.server), "uri", found.own.clone(), judged)

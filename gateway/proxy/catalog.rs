@@ -10,6 +10,7 @@ use lockgate_policy::pin::Pins;
 use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
 use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
@@ -20,6 +21,9 @@ use crate::face::Endpoint;
 use crate::inspect::{self, Inspected, Known};
 use crate::list::Rendered;
 use crate::stage::Standing;
+
+/// How long clients may keep what we list, at most, in milliseconds; changes are told to those who listen.
+pub(crate) const KEEP_MS: u64 = 60_000;
 
 /// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
@@ -42,6 +46,19 @@ struct Declared {
     instructions: Option<Arc<str>>,
     status: Arc<Status>,
     version: u64,
+    /// How long its lists keep, in milliseconds; unknown where it has none.
+    keep_ms: Option<u64>,
+}
+
+/// How long the lists of a server may be kept without being asked for again: as it says itself; where its revision has no
+/// way to say so, as long as it tells of changes.
+fn keep_ms(catalog: &lockgate_upstream::Catalog, status: &Status) -> Option<u64> {
+    let told = status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin") || catalog.offers.list_changed;
+    match status.peer.as_ref().map(|peer| peer.era) {
+        Some(Era::Modern) if catalog.ttl_ms.is_some() => catalog.ttl_ms,
+        _ if ListKind::ALL.iter().all(|kind| catalog.items(*kind).is_empty()) => None,
+        _ => Some(if told { KEEP_MS } else { 0 }),
+    }
 }
 
 impl Declared {
@@ -136,6 +153,8 @@ pub(crate) struct View {
     pub(crate) offers: Offers,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
+    /// How long its lists keep, in milliseconds: as long as those of the server whose keep shortest.
+    pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
     /// Whose view it is: of everybody in the same class.
     policy: Arc<Policy>,
@@ -196,7 +215,9 @@ impl Catalog {
             .map(|(slug, server, c)| {
                 let instructions = c.instructions.as_ref().map(|text| inspect::instructions(text, pins));
                 let offers = c.offers;
-                ((*slug).clone(), Declared { offers, instructions, status: server.status(), version: c.version })
+                let status = server.status();
+                let keep_ms = keep_ms(c, &status);
+                ((*slug).clone(), Declared { offers, instructions, status, version: c.version, keep_ms })
             })
             .collect();
         drop(catalogs);
@@ -267,6 +288,7 @@ impl Catalog {
             offers,
             instructions: instructions.collect(),
             degraded: declared.iter().filter_map(|(slug, d)| degraded(slug, &d.status)).collect(),
+            keep_ms: declared.iter().filter_map(|(_, d)| d.keep_ms).fold(KEEP_MS, u64::min),
             policy: Arc::clone(policy),
             standing: standing.clone(),
             items,
@@ -369,6 +391,21 @@ impl View {
         let subject = self.standing.subject();
         let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
         verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
+    }
+
+    /// Whether a resource or a template with this URI is listed.
+    pub(crate) fn lists(&self, uri: &str) -> bool {
+        let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
+        all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
+    }
+
+    /// The server that a URI belongs to, whatever it says of it.
+    pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<dyn Upstream>> {
+        match (self.namespaced, uri::own(uri)) {
+            (false, _) => self.servers.values().next(),
+            (true, Some((slug, _))) => self.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, server)| server),
+            (true, None) => self.servers.get(self.web.get(uri)?),
+        }
     }
 
     /// What a client sees of an item: its name or URI here.

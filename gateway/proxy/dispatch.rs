@@ -326,18 +326,8 @@ async fn rounds(
         })?;
         interact::check(&permitted, &answer)?;
         match (answer.kind, asked.era(), &answer.outcome) {
-            (_, era, jsonrpc::Outcome::Error(error)) => {
-                if not_found(asked, error.code) {
-                    // In the same words as for what policy hides, so that nobody can tell the two apart.
-                    let uri = asked.request.param_str("uri").unwrap_or_default();
-                    return Err(Problem::unknown_resource(&uri, era));
-                }
-                let from = server.status().peer.as_ref().map_or(Era::Modern, |p| p.era);
-                let mut problem = Problem::relayed(*error, &answer.text, permitted.method(), from, era);
-                if let Some(rule) = permitted.response() {
-                    response::scrub::problem(rule, &mut problem);
-                }
-                return Err(problem.about(asked.request.param("uri")));
+            (_, _, jsonrpc::Outcome::Error(error)) => {
+                return Err(Problem::relayed(asked, &permitted, *error, &answer.text));
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
@@ -358,11 +348,4 @@ async fn rounds(
             }
         }
     }
-}
-
-/// Whether a server says by an error's code that it has no such resource.
-fn not_found(asked: &Asked, code: i64) -> bool {
-    let request = &asked.request;
-    let first = request.param("requestState").is_none() && request.param("inputResponses").is_none();
-    request.method == Method::ResourcesRead && first && matches!(code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS)
 }

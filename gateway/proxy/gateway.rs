@@ -195,7 +195,7 @@ impl Gateway {
         let principal = inbound.principal.clone();
         match inbound.verb {
             Verb::Get => legacy::get(self, &setup, &principal, &inbound),
-            Verb::Delete => legacy::delete(self, &principal, &inbound),
+            Verb::Delete => legacy::delete(self, &setup, &principal, &inbound),
             Verb::Post(ref body) => {
                 let body = body.clone();
                 self.post(setup, principal, inbound, body).await

@@ -53,12 +53,20 @@ pub(crate) fn initialize(
         gateway.unmade(problem, inbound);
         problem.reply(Some(id), Era::Legacy)
     };
-    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else { return refuse(&no_endpoint()) };
+    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else {
+        return refuse(&Problem::no_endpoint());
+    };
     if let Err(problem) = crate::authorize::admit(setup, &standing, Method::Initialize) {
         return refuse(&problem);
     }
     let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
-    let declared = request.param("capabilities").filter(|c| c.starts_with(b"{")).unwrap_or(b"{}");
+    let declared = match (request.params(), request.param("capabilities")) {
+        ([], _) => return refuse(&Problem::invalid("`initialize` needs `params`")),
+        (_, Some(declared)) if !declared.starts_with(b"{") => {
+            return refuse(&Problem::invalid("`params.capabilities` must be an object"));
+        }
+        (_, declared) => declared.unwrap_or(b"{}"),
+    };
     let limits = &setup.config.limits;
     let Some(session) = gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) else {
         let mut problem = Problem::new(code::OVERLOADED, "too many sessions (limits.sessions); try again later");
@@ -83,11 +91,6 @@ pub(crate) fn initialize(
     }
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
     Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
-}
-
-/// No server has this endpoint, or policy hides it.
-fn no_endpoint() -> Problem {
-    Problem::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
 }
 
 /// A request or notification within a session.
@@ -156,7 +159,7 @@ async fn ready(
     }
     let view = gateway.hub.view(&session.endpoint, &setup, &standing);
     let Some(view) = view else {
-        let problem = no_endpoint();
+        let problem = Problem::no_endpoint();
         gateway.unmade(&problem, inbound);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
@@ -214,9 +217,7 @@ fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
 pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        gateway.no_session(inbound, None);
-        let problem = Problem::new(code::INVALID_REQUEST, "GET needs a session: send `initialize` by POST first");
-        return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
+        return not_without_session(gateway, setup, inbound, "GET");
     }
     let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
     if let Some(problem) = wrong_version(&inbound.headers) {
@@ -229,14 +230,28 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
         return problem.reply(None, Era::Legacy);
     };
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
-    let (log, after) = match resumed {
-        Some((number, after)) => (session.log(number), after),
-        None => (session.listen(), u64::MAX),
+    let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
+    // An event that is not known, any more or at all, says nothing of the session: the stream is a new one then.
+    let (log, after) = match resumed.filter(|(log, after)| log.has_numbered(*after)) {
+        Some((log, after)) => (log, Some(after)),
+        None => (session.listen(), None),
     };
-    let Some(log) = log else { return gateway.no_session(inbound, None) };
     // A new stream outside calls starts with what has not been read by an earlier one.
-    let reader = log.read(if after == u64::MAX { log.delivered() } else { after });
+    let reader = log.read(after.unwrap_or_else(|| log.delivered()));
     Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None, open) }
+}
+
+/// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
+fn not_without_session(gateway: &Gateway, setup: &Setup, inbound: &Inbound, verb: &str) -> Reply {
+    let standing = Standing::new(&setup.policy, inbound.principal.clone(), &inbound.endpoint);
+    if gateway.hub.view(&inbound.endpoint, setup, &standing).is_none() {
+        let problem = Problem::no_endpoint();
+        gateway.unmade(&problem, inbound);
+        return problem.reply(None, Era::Legacy);
+    }
+    gateway.no_session(inbound, None);
+    let words = format!("{verb} needs a session: send `initialize` by POST first");
+    Problem::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
 }
 
 /// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
@@ -273,12 +288,10 @@ pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
 }
 
 /// Ends a session.
-pub(crate) fn delete(gateway: &Arc<Gateway>, principal: &Principal, inbound: &Inbound) -> Reply {
+pub(crate) fn delete(gateway: &Arc<Gateway>, setup: &Setup, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        gateway.no_session(inbound, None);
-        let problem = Problem::new(code::INVALID_REQUEST, "DELETE needs a session");
-        return problem.status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy);
+        return not_without_session(gateway, setup, inbound, "DELETE");
     }
     let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
     gateway.end_session(&session);

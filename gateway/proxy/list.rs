@@ -1,11 +1,14 @@
 //! Merged lists: each page is written once for each view and revision, and copied into answers as it is.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use lockgate_protocol::header;
 use lockgate_protocol::list::{self, Shown};
 use lockgate_protocol::revision::Revision;
-use lockgate_upstream::ListKind;
+use lockgate_protocol::scan::{self, Keys, Scanner};
+use lockgate_upstream::{Item, ListKind};
 
 use crate::catalog::{View, index};
 
@@ -34,6 +37,21 @@ pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, asked: bool
     }))
 }
 
+/// An item as clients of this revision may see it: the arguments that they are to repeat in headers stand at its root.
+/// Clients disagree on those that are nested; the gateway repeats these itself.
+fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
+    let text = &item.text[..];
+    let nested = item.headers.as_ref().is_some_and(|headers| headers.has_nested());
+    if !nested || revision < Revision::V2026_07_28 {
+        return text.into();
+    }
+    let members = Scanner::new(text, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
+    let schema = members.ok().and_then(|(_, members)| scan::find(&members, text, "inputSchema"));
+    let Some(schema) = schema else { return text.into() };
+    let (before, after) = (&text[..schema.range().start], &text[schema.range().end..]);
+    [before, &header::strip_nested(schema.of(text)), after].concat().into()
+}
+
 fn render(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Vec<Bytes> {
     let entries: Vec<_> = view.entries(kind, asked).collect();
     if entries.is_empty() {
@@ -48,7 +66,7 @@ fn render(view: &View, kind: ListKind, revision: Revision, asked: bool, page_ite
                 out.push(b',');
             }
             let shown = Shown { key: (kind.key(), view.shown(entry)), slug, revision };
-            if list::show(&mut out, &entry.item.text, &shown).is_err() {
+            if list::show(&mut out, &definition(&entry.item, revision), &shown).is_err() {
                 out.truncate(before); // the item was scanned when it came in, so this does not happen
             }
         }

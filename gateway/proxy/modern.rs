@@ -62,10 +62,7 @@ fn check(
     let revision =
         Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
     let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
-    let view = gateway
-        .hub
-        .view(&inbound.endpoint, &setup, &standing)
-        .ok_or_else(|| Problem::method_not_found("no such endpoint").status(StatusCode::NOT_FOUND))?;
+    let view = gateway.hub.view(&inbound.endpoint, &setup, &standing).ok_or_else(Problem::no_endpoint)?;
     if !is_offered(request.method, &view) {
         return Err(Problem::method_not_found(&request.method_name()));
     }
@@ -122,7 +119,11 @@ fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Re
     expect(headers, &VERSION, version)?;
     expect(headers, &METHOD, &request.method_name())?;
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
-    let Some(name) = target.and_then(|key| request.param_str(key)) else { return Ok(()) };
+    let Some(key) = target else { return Ok(()) };
+    let Some(name) = request.param_str(key) else {
+        let unfounded = || Problem::header(format!("the header Mcp-Name has nothing in `params.{key}` to repeat"));
+        return one(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
+    };
     let value = one(headers, &NAME)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
@@ -149,7 +150,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>
     Ok(first)
 }
 
-/// `Mcp-Param-*`: what a tool's definition asks to be repeated must be, and must say the same.
+/// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must say the same.
 fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), Problem> {
     let seen = request.param_str("name").and_then(|name| view.tool(&name));
     // What is offered to sessions alone is as good as unknown here.
@@ -157,7 +158,7 @@ fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<
     let Some(wanted) = &entry.entry.item.headers else { return Ok(()) };
     let arguments = request.param("arguments").unwrap_or(b"{}");
     let values = wanted.values(arguments);
-    for name in wanted.names() {
+    for name in wanted.shallow_names() {
         let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
         let sent = HeaderName::from_bytes(name.as_bytes()).map_or(Ok(None), |name| one(headers, &name))?;
         match (sent, body) {

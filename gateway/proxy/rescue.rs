@@ -1,17 +1,18 @@
 //! Every error of the request path becomes an answer here, once: code, HTTP status, words for the client. Words for
 //! the log are written where the error is found.
 
+mod relay;
+
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_authn::Unknown;
 use lockgate_policy::Limited;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::ErrorObject;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
@@ -22,6 +23,9 @@ use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use crate::face::{Reply, Text};
+
+/// What an endpoint takes of those who name no session.
+const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
 /// An error on its way to a client. As small as a pointer, so that what succeeds does not carry room for it.
 #[derive(Clone, Debug)]
@@ -111,6 +115,16 @@ impl Problem {
         let uri: String = uri.chars().take(256).collect();
         let code = if era == Era::Modern { code::INVALID_PARAMS } else { code::RESOURCE_NOT_FOUND };
         Self::new(code, "resource not found").data(json!({"uri": uri}))
+    }
+
+    /// No server has this endpoint, or policy hides it. Not -32601: that would say something of the method.
+    pub(crate) fn no_endpoint() -> Self {
+        Self::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
+    }
+
+    /// A server that cannot say when its resources change.
+    pub(crate) fn no_subscriptions(slug: &str) -> Self {
+        Self::invalid(format!("server {slug} does not offer subscriptions to resources"))
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {
@@ -216,41 +230,6 @@ impl Problem {
         problem
     }
 
-    /// A server's own error, in the words and code that the client's era knows.
-    pub(crate) fn relayed(error: ErrorObject, text: &[u8], method: Method, from: Era, to: Era) -> Self {
-        let message = error.message(text).into_owned();
-        let data: Option<Value> = error.data(text).and_then(|d| serde_json::from_slice(d).ok());
-        let read = method == Method::ResourcesRead;
-        let code = match error.code {
-            code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
-            code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
-            code::INVALID_PARAMS if read && from == Era::Modern && to == Era::Legacy => code::RESOURCE_NOT_FOUND,
-            code::MISSING_CAPABILITY if to == Era::Modern => code::MISSING_CAPABILITY,
-            code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
-            // The method is ours to know; what the server means is that it has no such feature.
-            code::METHOD_NOT_FOUND => code::INTERNAL,
-            other if code::is_relayable(other) => other,
-            _ => code::INTERNAL,
-        };
-        let mut problem = Self::new(code, message);
-        problem.data = data;
-        if code != error.code && code == code::INTERNAL {
-            problem.data = Some(json!({"upstreamCode": error.code}));
-        }
-        problem
-    }
-
-    /// Names the resource that the client asked for, where the server named its own.
-    pub(crate) fn about(mut self, uri: Option<&[u8]>) -> Self {
-        let asked = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
-        if let (Some(asked), Some(Value::Object(data))) = (asked, &mut self.data)
-            && let Some(named) = data.get_mut("uri")
-        {
-            *named = asked;
-        }
-        self
-    }
-
     /// The HTTP status that the client's era gives this error.
     pub(crate) fn http_status(&self, era: Era) -> StatusCode {
         if let Some(status) = self.status {
@@ -285,6 +264,9 @@ impl Problem {
         if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
             headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
         }
+        if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
+            headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
+        }
         Reply::Message { status: self.http_status(era), headers, body: Text::Whole(self.text(id).into()) }
     }
 }
@@ -299,6 +281,7 @@ fn reason(kind: FailureKind) -> &'static str {
         FailureKind::Overloaded => "overloaded",
         FailureKind::NeedsAuth => "needs_auth",
         FailureKind::SessionLost => "session_lost",
+        FailureKind::NotFound => "not_found",
     }
 }
 

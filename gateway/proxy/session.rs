@@ -237,22 +237,27 @@ impl Session {
 
     /// The log of a stream, by its number.
     pub(crate) fn log(&self, number: u64) -> Option<Arc<Log>> {
-        self.state(|state| match number {
-            0 => Some(Arc::clone(state.logs.entry(0).or_insert_with(|| Arc::new(Log::new(0, self.limits.buffer))))),
-            _ => state.logs.get(&number).cloned(),
-        })
+        match number {
+            0 => Some(self.outside()),
+            _ => self.state(|state| state.logs.get(&number).cloned()),
+        }
+    }
+
+    /// The log of the stream outside of calls.
+    fn outside(&self) -> Arc<Log> {
+        self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| Arc::new(Log::new(0, self.limits.buffer)))))
     }
 
     /// The stream outside of calls, with what changed since the last one was open.
-    pub(crate) fn listen(&self) -> Option<Arc<Log>> {
-        let log = self.log(0)?;
+    pub(crate) fn listen(&self) -> Arc<Log> {
+        let log = self.outside();
         let dirty = self.dirty.swap(0, Ordering::AcqRel);
         for (bit, method) in CHANGES {
             if dirty & bit != 0 {
                 log.push(write::notification(method.as_str(), b"{}").into());
             }
         }
-        Some(log)
+        log
     }
 
     /// Tells the client that a list is another one now, at once or when it listens again.

@@ -13,10 +13,10 @@ use lockgate_protocol::meta::Sender;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Outbound};
 use lockgate_protocol::revision::{Era, Revision};
-use lockgate_protocol::{header, modern, write};
+use lockgate_protocol::{code, header, modern, write};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::call::{Conversation, LogLevel};
 use crate::client::subscribe::Topic;
@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     over: Over,
     /// Modern: who waits for the acknowledgement of which listen.
     acknowledgements: Acknowledgements,
+    /// The lists have to be read again.
+    stale: Arc<Notify>,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,
     /// Legacy: URIs subscribed to on this connection.
@@ -127,6 +129,7 @@ impl Connection {
         info: Arc<[u8]>,
         over: Over,
         acknowledgements: Acknowledgements,
+        stale: Arc<Notify>,
     ) -> Self {
         if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
             let version = HeaderValue::from_static(peer.revision.as_str());
@@ -140,6 +143,7 @@ impl Connection {
             ids: AtomicU64::new(FIRST_ID),
             over,
             acknowledgements,
+            stale,
             level: AtomicU8::new(0),
             subscribed: Mutex::new(BTreeSet::new()),
         }
@@ -209,7 +213,7 @@ impl Connection {
         };
         let (method, conversation) = (ask.method, ask.conversation);
         async move {
-            match written {
+            let response = match written {
                 Written::Line(duplex, line) if method == Method::Listen => duplex.listen(id, line).await,
                 Written::Line(duplex, line) => {
                     duplex.request(id, line, conversation, method != Method::Initialize).await
@@ -220,7 +224,14 @@ impl Connection {
                     let told = (!modern && method != Method::Initialize).then_some(link);
                     post_for(link, post, CancelOnDrop { link: told, id }).await
                 }
+            }?;
+            // It does not have what it had listed.
+            if method == Method::ToolsCall
+                && matches!(response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
+            {
+                self.stale.notify_one();
             }
+            Ok(response)
         }
     }
 

@@ -42,6 +42,9 @@ pub enum Kind {
     /// The server answered that its session is gone.
     #[error("session lost")]
     SessionLost,
+    /// The server has no such resource.
+    #[error("not found")]
+    NotFound,
 }
 
 impl Failure {

@@ -52,7 +52,7 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
     let inbox: Arc<dyn Inbox> = Arc::new(Receiver {
         slug: Arc::clone(&shared.slug),
         events: shared.events().clone(),
-        stale,
+        stale: Arc::clone(&stale),
         behind,
         over: over.clone(),
         acknowledgements: Arc::clone(&acknowledgements),
@@ -66,7 +66,7 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
     match result {
         Ok(peer) => {
             let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements), over))
+            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements, stale), over))
         }
         Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
             let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
@@ -74,7 +74,7 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
             let link = Link::Duplex(duplex);
             let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
             let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements), over))
+            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements, stale), over))
         }
         Err(mut refused) => {
             if let Some(child) = child {

@@ -8,6 +8,7 @@
 
 mod rig;
 
+mod alike;
 mod audit;
 mod builtin;
 mod content;
@@ -31,5 +32,6 @@ mod sdk;
 mod shell;
 mod stdio;
 mod streams;
+mod strict;
 mod tls;
 mod trust;

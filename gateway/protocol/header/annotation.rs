@@ -35,11 +35,25 @@ pub(super) struct Walk<'t> {
     /// Ascending and disjoint.
     pub cuts: Vec<Range<usize>>,
     pub too_deep: bool,
+    /// Annotations of properties at the root are not cut.
+    keep_shallow: bool,
 }
 
 impl<'t> Walk<'t> {
     pub fn new(text: &'t str) -> Self {
-        Self { reader: Reader::new(text), path: Vec::new(), found: Vec::new(), cuts: Vec::new(), too_deep: false }
+        Self {
+            reader: Reader::new(text),
+            path: Vec::new(),
+            found: Vec::new(),
+            cuts: Vec::new(),
+            too_deep: false,
+            keep_shallow: false,
+        }
+    }
+
+    pub fn keeping_shallow(mut self) -> Self {
+        self.keep_shallow = true;
+        self
     }
 
     pub fn schema(&mut self, depth: usize, reach: Reach) {
@@ -64,6 +78,7 @@ impl<'t> Walk<'t> {
     fn object(&mut self, depth: usize, reach: Reach) {
         let (mut names, mut kinds) = (Vec::new(), Vec::new());
         let mut kept_before = false;
+        let keep = self.keep_shallow && reach == Reach::Property && self.path.len() == 1;
         self.reader.open();
         let mut end = self.reader.at;
         while let Some(member) = self.reader.member() {
@@ -71,8 +86,10 @@ impl<'t> Walk<'t> {
                 MEMBER => {
                     names.push(self.reader.span());
                     let value_end = self.reader.at;
-                    let cut = if kept_before { end..value_end } else { member.start..self.reader.after_comma() };
-                    self.cuts.push(cut);
+                    if !keep {
+                        let cut = if kept_before { end..value_end } else { member.start..self.reader.after_comma() };
+                        self.cuts.push(cut);
+                    }
                 }
                 "type" => kinds.push(self.reader.span()),
                 "properties" if reach != Reach::Elsewhere => self.named(depth + 1, Reach::Property),
@@ -83,7 +100,7 @@ impl<'t> Walk<'t> {
                 }
                 _ => self.schema(depth + 1, Reach::Elsewhere),
             }
-            kept_before |= member.key != MEMBER;
+            kept_before |= keep || member.key != MEMBER;
             end = self.reader.at;
         }
         for name in names {

@@ -18,9 +18,7 @@ use crate::{list, state};
 
 /// How long a cursor can be used.
 const CURSOR_LIFE: u64 = 3600;
-/// How long clients may keep what we list; changes are told to those who listen.
-const TTL_MS: u64 = 60_000;
-/// The same while servers are missing.
+/// How long clients may keep what we list while servers are missing, at most.
 const DEGRADED_TTL_MS: u64 = 2_000;
 /// Longest instructions, in bytes.
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
@@ -66,9 +64,13 @@ pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
 
 fn cache_hints(object: &mut Object<'_>, view: &View) {
     object.raw("resultType", b"\"complete\"");
-    let ttl = if view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS };
-    write::number(object.key("ttlMs"), ttl);
+    write::number(object.key("ttlMs"), ttl_ms(view));
     object.raw("cacheScope", b"\"private\"");
+}
+
+/// Never more than any of the servers said.
+fn ttl_ms(view: &View) -> u64 {
+    if view.degraded.is_empty() { view.keep_ms } else { view.keep_ms.min(DEGRADED_TTL_MS) }
 }
 
 /// Who we are (modern), and which servers' items are missing.
@@ -99,7 +101,7 @@ pub(super) fn discover(asked: &Asked) -> Text {
         "resultType": "complete",
         "supportedVersions": versions,
         "capabilities": Offers::modern(asked.view.offers),
-        "ttlMs": if asked.view.degraded.is_empty() { TTL_MS } else { DEGRADED_TTL_MS },
+        "ttlMs": ttl_ms(&asked.view),
         "cacheScope": "private",
         "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&asked.setup.info).unwrap_or_default()},
     });

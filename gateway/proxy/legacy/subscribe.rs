@@ -1,6 +1,7 @@
 //! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told then. Page:
 //! server/resources.mdx (2025-11-25).
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_policy::Kind;
@@ -8,6 +9,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
+use lockgate_upstream::{FailureKind, Upstream};
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
@@ -20,6 +22,17 @@ use crate::session::{Session, Subscribed};
 use crate::stage::Asked;
 
 pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+    // Said of a server, whatever resource it is, so that it says nothing of the resource.
+    let owner = asked.request.param_str("uri").and_then(|uri| asked.view.owner(&uri));
+    let cannot = |server: &&Arc<dyn Upstream>| {
+        let known = server.catalog();
+        known.version > 0 && !known.offers.subscribe
+    };
+    if let Some(server) = owner.filter(cannot) {
+        let problem = Problem::no_subscriptions(server.slug());
+        dispatch::audit_denial(gateway, asked, &problem);
+        return Err(problem);
+    }
     let permitted = authorize(asked).inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
     gateway.sole.note(asked.principal.key());
     let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
@@ -43,7 +56,10 @@ async fn subscribe_to(asked: &Asked, permitted: &Permitted) -> Result<(), Proble
             let result = server.subscribe(permitted.target()).await;
             result.map_err(|failure| {
                 session.unsubscribe(&exposed);
-                Problem::failed(server.slug(), &failure)
+                match failure.kind {
+                    FailureKind::NotFound => Problem::unknown_resource(&exposed, asked.era()),
+                    _ => Problem::failed(server.slug(), &failure),
+                }
             })
         }
     }

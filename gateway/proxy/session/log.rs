@@ -89,6 +89,11 @@ impl Log {
         self.inner.lock().delivered
     }
 
+    /// Whether a message had this number; 0 stands for before the first.
+    pub(crate) fn has_numbered(&self, number: u64) -> bool {
+        number < self.inner.lock().next
+    }
+
     pub(crate) fn has_reader(&self) -> bool {
         self.attached.load(Ordering::Acquire) > 0
     }

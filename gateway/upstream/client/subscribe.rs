@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
@@ -12,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Shared;
-use crate::connection::{Ask, Connection};
+use crate::connection::{Ask, Connection, refused};
 use crate::failure::{Failure, Kind};
 
 /// How long a modern server may take to acknowledge.
@@ -159,9 +161,15 @@ impl Shared {
 async fn subscribe_legacy(connection: &Connection, uri: &str) -> Result<(), Failure> {
     let params = [("uri", Some(write::quoted(uri)))];
     let late = |_| Failure::new(Kind::Timeout, "the server did not confirm the subscription");
-    tokio::time::timeout(ACKNOWLEDGE, connection.simple(Ask::own(Method::Subscribe, &params)))
-        .await
-        .map_err(late)??;
+    let response = tokio::time::timeout(ACKNOWLEDGE, connection.ask(Ask::own(Method::Subscribe, &params)));
+    let response = response.await.map_err(late)??;
+    if let Outcome::Error(error) = &response.outcome {
+        let mut failure = refused(Method::Subscribe, *error, &response.text);
+        if matches!(error.code, code::RESOURCE_NOT_FOUND | code::INVALID_PARAMS) {
+            failure.kind = Kind::NotFound;
+        }
+        return Err(failure);
+    }
     connection.subscribed.lock().insert(uri.to_owned());
     Ok(())
 }

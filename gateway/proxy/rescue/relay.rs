@@ -1,0 +1,120 @@
+//! A server's own error in the code and words that the client's era knows. It refuses to pass on what would tell a thing
+//! that policy hides from one that does not exist, and codes that mean something else on the client's side.
+
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::ErrorObject;
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+use serde_json::{Value, json};
+
+use super::Problem;
+use crate::authorize::Permitted;
+use crate::response::scrub;
+use crate::stage::Asked;
+
+/// Deepest nesting of a required capability that is compared.
+const MAX_NESTING: usize = 8;
+
+impl Problem {
+    /// The answer to a request that a server refused.
+    pub(crate) fn relayed(asked: &Asked, permitted: &Permitted, error: ErrorObject, text: &[u8]) -> Self {
+        let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
+        match permitted.method() {
+            // In the same words as for a resource that policy hides.
+            Method::ResourcesRead if is_missing(asked, permitted, error.code) => {
+                let server = permitted.server().slug();
+                tracing::debug!(
+                    server,
+                    code = error.code,
+                    words = &*error.message(text),
+                    "the server has no such resource"
+                );
+                let uri = asked.request.param_str("uri").unwrap_or_default();
+                return Self::unknown_resource(&uri, asked.era());
+            }
+            // The method is ours to know: what the server means is that it has no such tool any more.
+            Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
+                return Self::unknown("tool", &asked.request.param_str("name").unwrap_or_default());
+            }
+            _ => {}
+        }
+        let mut problem = translated(asked, error, text, peer);
+        if let Some(rule) = permitted.response() {
+            scrub::problem(rule, &mut problem);
+        }
+        problem.about(asked.request.param("uri"))
+    }
+
+    /// Names the resource that the client asked for, where the server named its own.
+    fn about(mut self, uri: Option<&[u8]>) -> Self {
+        let asked = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
+        if let (Some(asked), Some(Value::Object(data))) = (asked, &mut self.data)
+            && let Some(named) = data.get_mut("uri")
+        {
+            *named = asked;
+        }
+        self
+    }
+}
+
+/// Whether a server says with this code that it has no such resource. Many servers say it with the code for wrong
+/// parameters, in either era, and a read has no other ones unless it is a later round; some say it with no code at all.
+fn is_missing(asked: &Asked, permitted: &Permitted, said: i64) -> bool {
+    let later = |name: &str| {
+        asked.request.param(name).is_some() || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
+    };
+    match said {
+        code::RESOURCE_NOT_FOUND => true,
+        code::INVALID_PARAMS => !later("inputResponses") && !later("requestState"),
+        0 => !asked.request.param_str("uri").is_some_and(|uri| asked.view.lists(&uri)),
+        _ => false,
+    }
+}
+
+fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Problem {
+    let to = asked.era();
+    let data: Option<Value> = error.data(text).and_then(|d| serde_json::from_slice(d).ok());
+    let code = match error.code {
+        code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
+        code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
+        code::MISSING_CAPABILITY if from == Era::Modern && lacks(asked, data.as_ref()) => code::MISSING_CAPABILITY,
+        code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
+        // The method is ours to know; what the server means is that it has no such feature.
+        code::METHOD_NOT_FOUND => code::INTERNAL,
+        other if code::is_relayable(other) => other,
+        _ => code::INTERNAL,
+    };
+    let mut problem = Problem::new(code, error.message(text).into_owned());
+    problem.data = data;
+    if code != error.code && code == code::INTERNAL {
+        problem.data = Some(json!({"upstreamCode": error.code}));
+    }
+    problem
+}
+
+/// Whether a modern client really did not declare what the server says that it needs. What the gateway withheld, or what
+/// nobody named, is no fault of the client.
+fn lacks(asked: &Asked, data: Option<&Value>) -> bool {
+    let required = data.and_then(|data| data.get("requiredCapabilities")).filter(|required| required.is_object());
+    let (Era::Modern, Some(required)) = (asked.era(), required) else { return false };
+    let declared = asked.request.meta(meta::CLIENT_CAPABILITIES).and_then(|raw| serde_json::from_slice(raw).ok());
+    let mut declared: Value = declared.unwrap_or_default();
+    // An elicitation that names no mode means forms.
+    if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
+        && modes.is_empty()
+    {
+        modes.insert("form".into(), json!({}));
+    }
+    !covers(&declared, required, MAX_NESTING)
+}
+
+/// Whether everything that is required stands in what is declared.
+fn covers(declared: &Value, required: &Value, depth: usize) -> bool {
+    let Value::Object(required) = required else { return true };
+    depth > 0
+        && required.iter().all(|(name, required)| match declared.get(name) {
+            None | Some(Value::Null | Value::Bool(false)) => matches!(required, Value::Null | Value::Bool(false)),
+            Some(declared) => covers(declared, required, depth - 1),
+        })
+}
