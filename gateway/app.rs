@@ -28,6 +28,8 @@ use crate::{reload, shutdown, trail};
 
 /// How long running requests may take once the gateway is told to stop.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long the answers to those that are not finished by then may take to be written.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
@@ -228,6 +230,7 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         app.life.shut_down();
         app.gateway.stop();
         stop.cancel();
+        tokio::spawn(end_calls(Arc::clone(&app)));
         let cut = tokio::task::spawn_blocking(move || workers.into_iter().filter_map(|w| w.join().ok()).sum::<usize>())
             .await?;
         app.close().await;
@@ -236,6 +239,12 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         anyhow::Ok(ExitCode::SUCCESS)
     })?;
     Ok((String::new(), code))
+}
+
+/// Answers what still runs at the end of its time.
+async fn end_calls(app: Arc<App>) {
+    tokio::time::sleep(GRACE).await;
+    app.gateway.end();
 }
 
 /// Accepts and answers on a thread of its own: a call then runs from its first byte to its last without waking
@@ -249,7 +258,7 @@ fn worker(
     let app = Arc::clone(app);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("worker".into()).spawn(move || {
-        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE));
+        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
         ended.unwrap_or_else(|error| {
             tracing::error!(%error, "a worker has ended");
             0
@@ -273,7 +282,7 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             depth: loaded.config.proxy.limits.depth,
             concurrent_requests: limits.concurrent_requests,
             queued_requests: limits.queued_requests,
-            grace: GRACE,
+            grace: GRACE + FAREWELL,
         };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
@@ -281,6 +290,7 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
             shutdown::signal().await;
             stopping.gateway.stop();
+            tokio::spawn(end_calls(stopping));
         });
         served.await?;
         app.close().await;

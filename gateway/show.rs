@@ -33,6 +33,7 @@ impl Servers {
                 "trouble": status.trouble.as_ref().map(ToString::to_string),
                 "stderr": status.trouble.as_ref().map(|t| t.stderr.clone()).unwrap_or_default(),
                 "omitted": catalog.omitted,
+                "load": server.load().map(|load| load.json()),
                 "suspects": suspects.iter().filter(|s| s.server == server.slug()).map(suspect).collect::<Value>(),
             })
         });
@@ -42,7 +43,9 @@ impl Servers {
     /// What another gateway tells of its servers.
     pub(crate) fn told(mut servers: Vec<Value>) -> Self {
         for server in &mut servers {
-            let stage = server.get("failedStage").and_then(Value::as_str).map(|stage| format!("{stage} failed"));
+            let reason = server.get("failedReason").and_then(Value::as_str).map(|reason| format!(": {reason}"));
+            let stage = server.get("failedStage").and_then(Value::as_str);
+            let stage = stage.map(|stage| format!("{stage} failed{}", reason.unwrap_or_default()));
             if let (Value::Object(server), Some(stage)) = (server, stage) {
                 server.insert("trouble".into(), stage.into());
             }
@@ -60,9 +63,16 @@ impl Servers {
             _ => "-".into(),
         };
         let keys = ["name", "state", "era", "revision", "transport", "tools", "prompts", "resources"];
-        let rows: Vec<_> = self.0.iter().map(|server| keys.map(|key| text(server, key)).to_vec()).collect();
-        let mut out = table(&keys, &rows);
+        let row = |server: &Value| keys.map(|key| text(server, key)).into_iter().chain(bounds(server)).collect();
+        let rows: Vec<Vec<String>> = self.0.iter().map(row).collect();
+        let mut out = table(&[keys.as_slice(), &["calls", "timeout"]].concat(), &rows);
         for server in &self.0 {
+            let breaker = server.pointer("/load/breaker");
+            let part = |key: &str| breaker.and_then(|b| b.get(key)).and_then(Value::as_str);
+            if let Some(state) = part("state").filter(|state| *state != "closed") {
+                let why = part("why").unwrap_or("it kept failing");
+                out.push_str(&format!("\n\n{}: breaker {state}: {why}", text(server, "name")));
+            }
             if let Some(trouble) = server.get("trouble").and_then(Value::as_str) {
                 out.push_str(&format!("\n\n{}: {trouble}", text(server, "name")));
                 for line in server.get("stderr").and_then(Value::as_array).into_iter().flatten() {
@@ -79,6 +89,14 @@ impl Servers {
         }
         out
     }
+}
+
+/// Calls that run of those that may, and the time that each has.
+fn bounds(server: &Value) -> [String; 2] {
+    let number = |key: &str| server.get("load").and_then(|load| load.get(key)).and_then(Value::as_u64);
+    let calls = number("running").zip(number("concurrency")).map(|(running, all)| format!("{running}/{all}"));
+    let timeout = number("timeoutMs").map(|ms| format!("{} s", ms / 1000));
+    [calls, timeout].map(|cell| cell.unwrap_or_else(|| "-".into()))
 }
 
 /// What operators should know of a tool, as JSON.

@@ -33,7 +33,7 @@ pub enum ConnectError {
     #[error("the proxy failed: {0}")]
     Proxy(io::Error),
     /// The certificate is not valid for this name, or the handshake failed.
-    #[error("TLS handshake failed: {0}")]
+    #[error("TLS handshake failed: {}", tls_words(.0))]
     Tls(io::Error),
     /// Lookup, connect and handshake together took longer than allowed.
     #[error("no connection within the time allowed")]
@@ -62,5 +62,19 @@ pub enum Cause {
 impl SendError {
     pub(crate) fn unsent(cause: impl Into<Cause>) -> Self {
         Self { sent: false, cause: cause.into() }
+    }
+}
+
+/// What the library calls by the names of its own parts.
+fn tls_words(error: &io::Error) -> String {
+    use rustls::{CertificateError, Error, InvalidMessage};
+    match error.get_ref().and_then(|cause| cause.downcast_ref()) {
+        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "the server does not speak TLS here (is it an http:// address?)".into()
+        }
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "the server's certificate is from an authority that is not known here (name it in egress.ca_file)".into()
+        }
+        _ => error.to_string(),
     }
 }

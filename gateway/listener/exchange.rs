@@ -6,11 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
 use lockgate_proxy::face::{Endpoint, Inbound, Verb};
+use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
 use crate::Receive;
@@ -24,6 +27,7 @@ use crate::refusal::Refusal;
 use crate::sse::Sessions;
 use crate::watch::{Active, Pulse};
 
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
 const METADATA_METHODS: &str = "GET, OPTIONS";
 
@@ -92,8 +96,22 @@ impl Shared {
     }
 }
 
-/// Answers one request.
+/// Answers one request. A client that names its request gets the name back.
 pub(crate) async fn answer<R: Receive, O: Other>(
+    link: Arc<Link<R, O>>,
+    request: Request<Incoming>,
+) -> Result<Reaction<O>, Infallible> {
+    let given = request.headers().get(&REQUEST_ID).cloned();
+    let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
+    let given = given.filter(|_| tag.given().is_some());
+    let mut reaction = lockgate_telemetry::request::within(tag, react(link, request)).await;
+    if let (Ok(reaction), Some(id)) = (&mut reaction, given) {
+        reaction.headers_mut().insert(REQUEST_ID.clone(), id);
+    }
+    reaction
+}
+
+async fn react<R: Receive, O: Other>(
     link: Arc<Link<R, O>>,
     request: Request<Incoming>,
 ) -> Result<Reaction<O>, Infallible> {

@@ -104,10 +104,10 @@ impl Refusal {
     /// How it is counted.
     pub(crate) fn why(self) -> Rejection {
         match self {
-            Self::NoHost | Self::Authorization | Self::Broken => Rejection::Malformed,
+            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Broken => Rejection::Malformed,
             Self::Host => Rejection::Host,
             Self::Origin => Rejection::Origin,
-            Self::Method { .. } | Self::ContentType | Self::Accept => Rejection::Unsupported,
+            Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept => Rejection::Unsupported,
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
             Self::Slow => Rejection::SlowClient,
             Self::Busy | Self::Memory => Rejection::Overloaded,

@@ -19,6 +19,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
 use lockgate_proxy::face::{Endpoint, Inbound, Text, Verb};
+use lockgate_telemetry::request::{Tag, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
@@ -211,7 +212,8 @@ impl<R: Receive> Face<R> {
     /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let inbound = self.caller.inbound(Verb::Post(text), None);
-        let Ok(reply) = tokio::time::timeout(HANDSHAKE, self.receive.receive(inbound)).await else {
+        let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.receive.receive(inbound))).await
+        else {
             return self.say(Refusal::Busy.text(Some(id))).await;
         };
         if let Some(session) = bridge::session(&reply) {
@@ -310,7 +312,7 @@ async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id:
             return;
         }
     };
-    let reply = receive.receive(inbound).await;
+    let reply = within(Tag::new(None), receive.receive(inbound)).await;
     drop(place);
     if !bridge::pour(reply, out).await
         && let Some(id) = known

@@ -2,6 +2,8 @@
 //! at one endpoint. Both are immutable: a change makes a new one. A name is looked up here, never taken apart.
 
 mod hidden;
+mod keep;
+mod resources;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,20 +12,17 @@ use lockgate_policy::pin::Pins;
 use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
-use lockgate_protocol::revision::Era;
 use lockgate_protocol::uri;
 use lockgate_telemetry::{Metrics, ToolMetrics};
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
 pub(crate) use hidden::Asking;
+use keep::{KEEP_MS, keep_ms};
 
 use crate::face::Endpoint;
 use crate::inspect::{self, Inspected, Known};
 use crate::list::Rendered;
 use crate::stage::Standing;
-
-/// How long clients may keep what we list, at most, in milliseconds; changes are told to those who listen.
-pub(crate) const KEEP_MS: u64 = 60_000;
 
 /// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
@@ -48,17 +47,6 @@ struct Declared {
     version: u64,
     /// How long its lists keep, in milliseconds; unknown where it has none.
     keep_ms: Option<u64>,
-}
-
-/// How long the lists of a server may be kept without being asked for again: as it says itself; where its revision has no
-/// way to say so, as long as it tells of changes.
-fn keep_ms(catalog: &lockgate_upstream::Catalog, status: &Status) -> Option<u64> {
-    let told = status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin") || catalog.offers.list_changed;
-    match status.peer.as_ref().map(|peer| peer.era) {
-        Some(Era::Modern) if catalog.ttl_ms.is_some() => catalog.ttl_ms,
-        _ if ListKind::ALL.iter().all(|kind| catalog.items(*kind).is_empty()) => None,
-        _ => Some(if told { KEEP_MS } else { 0 }),
-    }
 }
 
 impl Declared {
@@ -331,7 +319,7 @@ fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
     let reason = match (status.state, &status.trouble) {
         (State::Connected | State::Disabled, _) => return None,
         // The words may name commands and addresses, which are the operator's business.
-        (_, Some(trouble)) => format!("{} failed", trouble.stage.as_str()),
+        (_, Some(trouble)) => format!("{} failed: {}", trouble.stage.as_str(), trouble.reason()),
         (_, None) => "still starting".to_owned(),
     };
     Some(Degraded { server: slug.to_string(), state: status.state.as_str(), reason })
@@ -391,21 +379,6 @@ impl View {
         let subject = self.standing.subject();
         let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
         verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
-    }
-
-    /// Whether a resource or a template with this URI is listed.
-    pub(crate) fn lists(&self, uri: &str) -> bool {
-        let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
-        all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
-    }
-
-    /// The server that a URI belongs to, whatever it says of it.
-    pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<dyn Upstream>> {
-        match (self.namespaced, uri::own(uri)) {
-            (false, _) => self.servers.values().next(),
-            (true, Some((slug, _))) => self.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, server)| server),
-            (true, None) => self.servers.get(self.web.get(uri)?),
-        }
     }
 
     /// What a client sees of an item: its name or URI here.

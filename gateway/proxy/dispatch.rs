@@ -289,7 +289,13 @@ async fn complete(
     conversation: Option<Arc<Talk>>,
 ) -> Result<Text, Problem> {
     let mut counted = Counted::begin(gateway, asked, &permitted)?;
-    let answer = rounds(gateway, asked, permitted, conversation, &mut counted).await;
+    let mut ending = gateway.ending.subscribe();
+    let server = Arc::clone(permitted.server());
+    let answer = tokio::select! {
+        biased;
+        answer = rounds(gateway, asked, permitted, conversation, &mut counted) => answer,
+        _ = ending.wait_for(|ending| *ending) => Err(Problem::cut_off(server.slug())),
+    };
     if let Err(problem) = &answer {
         counted.outcome = problem.outcome;
     }

@@ -19,6 +19,7 @@ use lockgate_protocol::sealed::BadSecret;
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Tracer};
 use lockgate_upstream::{Events, Upstream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{Catalog, View};
@@ -39,6 +40,8 @@ pub struct Gateway {
     pub(crate) sessions: Sessions,
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,
+    /// Calls that still run are answered without their servers.
+    pub(crate) ending: watch::Sender<bool>,
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
     pub(crate) sole: Sole,
@@ -86,6 +89,7 @@ impl Gateway {
             setup: ArcSwap::from_pointee(setup),
             sessions: Sessions::new(),
             stopping: CancellationToken::new(),
+            ending: watch::Sender::new(false),
             streams: Arc::default(),
             sole: Sole::default(),
             metrics,
@@ -140,27 +144,14 @@ impl Gateway {
         self.hub.settle(deadline).await;
     }
 
-    /// Legacy sessions alive now.
-    #[must_use]
-    pub fn session_count(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Event streams open now.
-    #[must_use]
-    pub fn stream_count(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// Brings what is only counted here into the metrics.
-    pub fn observe(&self) {
-        self.metrics.sessions().set(self.session_count());
-        self.metrics.streams().set(self.stream_count());
-    }
-
     /// Ends all streams properly and takes no new ones.
     pub fn stop(&self) {
         self.stopping.cancel();
+    }
+
+    /// The time for running calls is over: each is answered with an error at once.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
     }
 
     pub(crate) fn setup(&self) -> Arc<Setup> {
@@ -236,14 +227,17 @@ impl Gateway {
                 }
                 None => self.no_session(inbound, None),
             },
-            Message::Request(request) | Message::Notification(request) => match choose(&request, &inbound.headers) {
-                Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
-                Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
-                Chosen::Legacy => match self.session(session_id, &principal, inbound) {
-                    Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
-                    None => self.no_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
-                },
-            },
+            Message::Request(request) | Message::Notification(request) => {
+                lockgate_telemetry::request::has_rpc_id(request.id());
+                match choose(&request, &inbound.headers) {
+                    Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
+                    Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
+                    Chosen::Legacy => match self.session(session_id, &principal, inbound) {
+                        Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
+                        None => self.no_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
+                    },
+                }
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::dispatch;
 use crate::face::{Events, Inbound, Outgoing, Reply, Text};
@@ -262,7 +263,9 @@ pub(crate) fn events(
     first: Option<Outgoing>,
     open: Open,
 ) -> Events {
-    let (over, stopping) = (session.over.clone(), gateway.stopping.clone());
+    // A call may still end while the gateway stops; what is outside of calls ends with its clients' leave to stay.
+    let stopping = if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };
+    let over = session.over.clone();
     let state = (reader, first, open, over, stopping);
     Box::pin(futures_util::stream::unfold(state, |(mut reader, first, open, over, stopping)| async move {
         let event = match first {

@@ -13,6 +13,7 @@ mod legacy;
 mod list;
 mod listen;
 mod modern;
+mod observe;
 mod refused;
 mod rescue;
 mod response;

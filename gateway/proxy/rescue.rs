@@ -230,6 +230,14 @@ impl Problem {
         problem
     }
 
+    /// The gateway ends before the server has answered.
+    pub(crate) fn cut_off(slug: &str) -> Self {
+        let words = format!("server {slug}: the gateway shuts down before it has answered; the outcome is unknown");
+        let mut problem = Self::new(code::INTERNAL, words).data(json!({"upstream": slug, "reason": "shutdown"}));
+        problem.outcome = Outcome::Unavailable;
+        problem
+    }
+
     /// The HTTP status that the client's era gives this error.
     pub(crate) fn http_status(&self, era: Era) -> StatusCode {
         if let Some(status) = self.status {

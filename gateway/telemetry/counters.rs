@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::histogram::Histogram;
 
 /// A closed set of label values; the discriminant is the index of its counter.
@@ -91,11 +93,13 @@ const OUTCOMES: usize = Outcome::ALL.len();
 pub struct ToolMetrics {
     server: Arc<ServerMetrics>,
     calls: [AtomicU64; OUTCOMES],
+    /// Microseconds of the calls that the server had a part in.
+    spent: AtomicU64,
 }
 
 impl ToolMetrics {
     pub(crate) fn new(server: Arc<ServerMetrics>) -> Self {
-        Self { server, calls: Default::default() }
+        Self { server, calls: Default::default(), spent: AtomicU64::new(0) }
     }
 
     /// Counts one call that has ended. Its duration goes to the server's histogram, unless it was denied: then the server had
@@ -104,7 +108,13 @@ impl ToolMetrics {
         self.calls[outcome as usize].fetch_add(1, Relaxed);
         if outcome != Outcome::Denied {
             self.server.durations.observe(duration);
+            self.spent.fetch_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), Relaxed);
         }
+    }
+
+    /// Seconds that calls took, without those that were denied.
+    pub(crate) fn spent(&self) -> f64 {
+        self.spent.load(Relaxed) as f64 / 1e6
     }
 
     /// Calls that ended this way.
@@ -126,6 +136,22 @@ pub struct ServerMetrics {
     restarts: AtomicU64,
     list_changes: AtomicU64,
     quarantined: AtomicU64,
+    bounds: Mutex<Option<Bounds>>,
+}
+
+/// How a server stands with its bounds.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Calls that run, and how many may.
+    pub running: usize,
+    pub concurrency: usize,
+    /// Calls that wait for a place, and how many may.
+    pub waiting: usize,
+    pub queue: usize,
+    /// For one call.
+    pub timeout: Duration,
+    /// The breaker lets no calls through, or one to try.
+    pub open: bool,
 }
 
 impl ServerMetrics {
@@ -136,6 +162,7 @@ impl ServerMetrics {
             restarts: AtomicU64::new(0),
             list_changes: AtomicU64::new(0),
             quarantined: AtomicU64::new(0),
+            bounds: Mutex::new(None),
         }
     }
 
@@ -161,6 +188,15 @@ impl ServerMetrics {
     /// Tools that are neither listed nor callable until somebody approves them.
     pub fn set_quarantined(&self, tools: usize) {
         self.quarantined.store(tools as u64, Relaxed);
+    }
+
+    /// Exported as they were last told; nothing before.
+    pub fn set_load(&self, bounds: &Bounds) {
+        *self.bounds.lock() = Some(bounds.clone());
+    }
+
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        self.bounds.lock().clone()
     }
 
     pub(crate) fn quarantined(&self) -> u64 {

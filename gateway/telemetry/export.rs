@@ -16,7 +16,7 @@ use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, Metr
 use prometheus::{Registry, TextEncoder};
 
 use crate::audit::AuditCounters;
-use crate::counters::{Gauge, Outcome, Rejection, ServerMetrics, ServerState};
+use crate::counters::{Bounds, Gauge, Outcome, Rejection, ServerMetrics, ServerState};
 use crate::metrics::Numbers;
 
 const DURATION: &str = "lockgate_call_duration_seconds";
@@ -68,6 +68,8 @@ fn provider(
     let meter = provider.meter("lockgate");
     gauges(&meter, numbers);
     calls(&meter, numbers);
+    durations(&meter, numbers);
+    bounds(&meter, numbers);
     rejections(&meter, numbers);
     audit(&meter, numbers);
     servers(&meter, numbers);
@@ -111,6 +113,47 @@ fn calls(meter: &Meter, numbers: &Arc<Numbers>) {
             });
         })
         .build();
+}
+
+/// Time by tool, without buckets: a mean for each, at the price of one number.
+fn durations(meter: &Meter, numbers: &Arc<Numbers>) {
+    let numbers = Arc::downgrade(numbers);
+    let builder = meter.f64_observable_counter("tool_duration_seconds").with_description(
+        "Time of all calls of a tool that were not denied: divide by their number (calls) for the mean",
+    );
+    let _ = builder
+        .with_callback(move |observer| {
+            let Some(numbers) = numbers.upgrade() else { return };
+            numbers.servers.lock().each_tool(|slug, tool, metrics| {
+                let attributes = [KeyValue::new("server", slug.to_owned()), KeyValue::new("tool", tool.to_owned())];
+                observer.observe(metrics.spent(), &attributes);
+            });
+        })
+        .build();
+}
+
+/// Places, queue, time and breaker of each server.
+fn bounds(meter: &Meter, numbers: &Arc<Numbers>) {
+    let gauge = |name: &'static str, help: &'static str, read: fn(&Bounds) -> u64| {
+        let numbers = Arc::downgrade(numbers);
+        let builder = meter.u64_observable_gauge(name).with_description(help);
+        let _ = builder
+            .with_callback(move |observer| {
+                let Some(numbers) = numbers.upgrade() else { return };
+                numbers.servers.lock().each_server(|slug, metrics| {
+                    if let Some(bounds) = metrics.bounds() {
+                        observer.observe(read(&bounds), &[KeyValue::new("server", slug.to_owned())]);
+                    }
+                });
+            })
+            .build();
+    };
+    gauge("server_calls_running", "Calls that run at a server now", |b| b.running as u64);
+    gauge("server_calls_limit", "Calls that may run at a server at once (concurrency)", |b| b.concurrency as u64);
+    gauge("server_calls_waiting", "Calls that wait for a place at a server", |b| b.waiting as u64);
+    gauge("server_calls_queue", "Calls that may wait for a place at a server (queue)", |b| b.queue as u64);
+    gauge("server_timeout_seconds", "Time that one call to a server may take", |b| b.timeout.as_secs());
+    gauge("server_breaker_open", "1 while calls to a server are held back because it kept failing", |b| b.open.into());
 }
 
 fn rejections(meter: &Meter, numbers: &Arc<Numbers>) {

@@ -11,11 +11,12 @@ mod export;
 mod histogram;
 mod log;
 mod metrics;
+pub mod request;
 mod spans;
 mod trace;
 
 pub use config::{Config, Format};
-pub use counters::{Entered, Gauge, Outcome, Rejection, ServerMetrics, ServerState, ToolMetrics};
+pub use counters::{Bounds, Entered, Gauge, Outcome, Rejection, ServerMetrics, ServerState, ToolMetrics};
 pub use log::{Guard, LogError, init};
 pub use metrics::Metrics;
 pub use spans::{Call, TraceError, Tracer};

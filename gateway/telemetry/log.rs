@@ -11,6 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
 use crate::config::{Config, Format};
+use crate::request;
 
 /// Keeps the means to change the log level.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ where
                 "message" => write!(Escaped(writer), "{value:?}"),
                 name => write!(Escaped(writer), "{name}={value:?}"),
             });
-            let text = lines::layer().fmt_fields(fields.delimited(" ")).with_writer(output);
+            let text = lines::layer().fmt_fields(fields.delimited(" ")).with_writer(move || TextLines(output()));
             // On a terminal the default stands, which respects NO_COLOR.
             if terminal { text.boxed() } else { text.with_ansi(false).boxed() }
         }
@@ -93,7 +94,27 @@ pub(crate) fn is_dangerous(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Escapes what JSON allows in a string and a terminal would obey: DEL, the C1 controls (`c2 80` to `c2 9f`) and so on. Such
+/// Lines with the ids of the request that they are about.
+struct TextLines<W>(W);
+
+impl<W: Write> Write for TextLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.write_all(line).map(|()| line.len())
+    }
+
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        match request::tagged(line, false) {
+            Some(line) => self.0.write_all(&line),
+            None => self.0.write_all(line),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The same as JSON. Escapes what JSON allows in a string and a terminal would obey: DEL, the C1 controls (`c2 80` to `c2 9f`) and so on. Such
 /// characters stand nowhere but inside strings, and the formatter writes one whole line at a time.
 struct JsonLines<W>(W);
 
@@ -103,6 +124,8 @@ impl<W: Write> Write for JsonLines<W> {
     }
 
     fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        let tagged = request::tagged(line, true);
+        let line = tagged.as_deref().unwrap_or(line);
         match std::str::from_utf8(line) {
             Ok(text) if text.contains(|c| is_dangerous(c) && c != '\n') => {
                 let mut clean = String::with_capacity(line.len() + 16);

@@ -1,15 +1,19 @@
 //! Stops calling a server that keeps failing, and tries it again with one call after a while.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use crate::config;
+use crate::status::BreakerState;
 
 /// Counts transport failures in a row.
 pub(crate) struct Breaker {
     config: config::Breaker,
     state: Mutex<State>,
+    /// The failure that opened it last.
+    why: Mutex<Cow<'static, str>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +30,22 @@ enum State {
 
 impl Breaker {
     pub(crate) fn new(config: config::Breaker) -> Self {
-        Self { config, state: Mutex::new(State::Closed { failures: 0 }) }
+        Self { config, state: Mutex::new(State::Closed { failures: 0 }), why: Mutex::default() }
+    }
+
+    /// What opened it, in words.
+    pub(crate) fn because(&self, words: Cow<'static, str>) {
+        *self.why.lock() = words;
+    }
+
+    /// How it stands, for whoever looks.
+    pub(crate) fn state(&self, now: Instant) -> BreakerState {
+        let why = || self.why.lock().to_string();
+        match *self.state.lock() {
+            State::Closed { failures } => BreakerState::Closed { failures },
+            State::Open { until } => BreakerState::Open { why: why(), retry_in: until.saturating_duration_since(now) },
+            State::Trying => BreakerState::Trying { why: why() },
+        }
     }
 
     /// Whether a call may go out now; if not, how long to wait.

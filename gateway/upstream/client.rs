@@ -1,6 +1,7 @@
 //! The MCP client for one configured server: keeps it connected, calls it within its limits, and knows what it offers.
 //! A `tools/call` is never sent twice, whatever happens to it.
 
+mod load;
 mod outcome;
 mod patience;
 mod repeat;
@@ -31,7 +32,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
-use crate::status::{State, Status, Trouble};
+use crate::status::{Load, State, Status, Trouble};
 use crate::{Event, Events, Upstream, supervise};
 
 /// How long a call waits for a server that is just starting or reconnecting.
@@ -207,17 +208,6 @@ impl Shared {
         self.now_ms().saturating_sub(self.read_at.load(Ordering::Relaxed)) > keeps
     }
 
-    fn unavailable(&self) -> Failure {
-        let status = self.status.load();
-        let words = match (&status.trouble, status.state) {
-            (_, State::Disabled) => "the server is switched off in the configuration".to_owned(),
-            (Some(trouble), _) => format!("the server is not connected: {trouble}"),
-            (None, _) => "the server is still starting".to_owned(),
-        };
-        let kind = if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
-        Failure::new(kind, words).retry_after(Duration::from_secs(1))
-    }
-
     /// The connection that everybody shares; waits a little for one that is just coming up.
     pub(crate) async fn shared_connection(&self) -> Result<Arc<Connection>, Failure> {
         match self.live.load_full() {
@@ -347,6 +337,10 @@ impl Upstream for Client {
 
     fn catalog(&self) -> Arc<Catalog> {
         self.shared.catalog.load_full()
+    }
+
+    fn load(&self) -> Option<Load> {
+        Some(self.shared.load())
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {

@@ -37,6 +37,8 @@ pub(crate) struct Introduction {
 enum Probe {
     Modern(Revision, Box<Discovery>),
     Legacy,
+    /// It does not answer in the protocol: legacy, if it is an MCP server at all.
+    Foreign(Failure),
     /// The child ended when it saw a modern request (servers on older SDKs do).
     Gone,
     /// It says nothing about the era; the words say why.
@@ -84,7 +86,12 @@ pub(crate) async fn open(
         let probed = if matches!(first, Probe::Again(_)) { probe(link, intro, 2).await } else { first };
         match probed {
             Probe::Modern(revision, found) => return Ok(modern_peer(revision, *found, transport)),
-            Probe::Legacy if choice == EraChoice::Auto => {}
+            Probe::Legacy | Probe::Foreign(_) if choice == EraChoice::Auto => {}
+            Probe::Foreign(failure) => {
+                let words =
+                    format!("{}, which no modern server says: check the address, or leave out `era`", failure.words);
+                return Err(Refused::new(Stage::Handshake, words));
+            }
             Probe::Legacy => {
                 return Err(Refused::new(
                     Stage::Handshake,
@@ -167,7 +174,7 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
                     Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send())
                 }
                 // Not an answer to what was asked: a server of another era may say anything.
-                Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Legacy,
+                Ok(Err(failure)) if failure.kind == Kind::Garbage => Probe::Foreign(failure),
                 Ok(Err(failure)) => Probe::Nothing(failure),
                 Ok(Ok(posted)) => judge_http(&posted),
             }
@@ -190,7 +197,7 @@ fn judge_http(posted: &Posted) -> Probe {
         (Some(response), _) => judge_duplex(response),
         (None, 500..=u16::MAX) => nothing(),
         (None, 300..=399) => Probe::Incompatible("the server redirects; configure the URL that it redirects to".into()),
-        (None, _) => Probe::Legacy,
+        (None, _) => Probe::Foreign(status_failure(posted, false)),
     }
 }
 

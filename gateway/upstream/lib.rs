@@ -30,7 +30,7 @@ pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
 pub use process::Group;
 pub use sight::{Seen, Sight};
-pub use status::{Peer, Stage, State, Status, Trouble};
+pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 
 use std::sync::Arc;
 
@@ -44,6 +44,11 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// What it offers, as of the last time it was asked. No I/O.
     fn catalog(&self) -> Arc<Catalog>;
+
+    /// What it may be asked at once and for how long, and how it stands with that; none for servers of our own. No I/O.
+    fn load(&self) -> Option<Load> {
+        None
+    }
 
     /// Calls it. Dropping the future cancels the call in the server's way.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;

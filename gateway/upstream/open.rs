@@ -40,8 +40,23 @@ fn bridged() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-/// Opens one connection.
+/// Opens one connection. What goes wrong on the way to a server says where that is.
 pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
+    let opened = open_there(shared, role).await;
+    opened.map_err(|mut refused| {
+        let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &shared.config.transport else {
+            return refused;
+        };
+        let trouble = &mut refused.trouble;
+        if let (Stage::Connect, Some(host), Some(port)) = (trouble.stage, url.host_str(), url.port_or_known_default()) {
+            let words = trouble.words.strip_prefix("connect failed: ").unwrap_or(&trouble.words);
+            trouble.words = format!("{host}:{port}: {words}");
+        }
+        refused
+    })
+}
+
+async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
     let (over, acknowledgements) = (Over::default(), Acknowledgements::default());
     let stale = Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let (behind, capabilities) = match role {

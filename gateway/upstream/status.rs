@@ -1,9 +1,11 @@
 //! How a server is: its state, the stage that failed and why, in words a person can act on.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use lockgate_protocol::revision::{Era, Revision};
+use serde_json::{Map, Value, json};
 
 /// A snapshot of how a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,73 @@ pub struct Trouble {
     pub stderr: Vec<String>,
 }
 
+/// How much a server may be asked at once and how long, and how it stands with that now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    pub start_timeout: Duration,
+    pub call_timeout: Duration,
+    /// Tools with a time of their own.
+    pub tool_timeouts: BTreeMap<String, Duration>,
+    /// Calls that run, and how many may.
+    pub running: usize,
+    pub concurrency: usize,
+    /// Calls that wait for a place, and how many may.
+    pub waiting: usize,
+    pub queue: usize,
+    pub breaker: BreakerState,
+}
+
+/// Whether calls to a server are let through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// They are; so many have failed in a row.
+    Closed { failures: u32 },
+    /// They are not, because of the last failure, until so much time has passed.
+    Open { why: String, retry_in: Duration },
+    /// One call is trying whether the server answers again.
+    Trying { why: String },
+}
+
+impl BreakerState {
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Closed { .. } => "closed",
+            Self::Open { .. } => "open",
+            Self::Trying { .. } => "trying",
+        }
+    }
+}
+
+impl Load {
+    /// For people and programs: times in milliseconds.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let ms = |time: &Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let mut breaker = json!({"state": self.breaker.as_str()});
+        match &self.breaker {
+            BreakerState::Closed { failures } => breaker["failures"] = (*failures).into(),
+            BreakerState::Open { why, retry_in } => {
+                breaker["why"] = why.as_str().into();
+                breaker["retryInMs"] = ms(retry_in).into();
+            }
+            BreakerState::Trying { why } => breaker["why"] = why.as_str().into(),
+        }
+        let tools: Map<String, Value> =
+            self.tool_timeouts.iter().map(|(tool, t)| (tool.clone(), ms(t).into())).collect();
+        json!({
+            "startTimeoutMs": ms(&self.start_timeout),
+            "timeoutMs": ms(&self.call_timeout),
+            "toolTimeoutsMs": tools,
+            "running": self.running,
+            "concurrency": self.concurrency,
+            "waiting": self.waiting,
+            "queue": self.queue,
+            "breaker": breaker,
+        })
+    }
+}
+
 /// The stages on the way to a connected server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -85,6 +154,41 @@ impl Stage {
             Self::Discovery => "discovery",
             Self::Run => "run",
         }
+    }
+}
+
+/// What the words of a failure may contain, and what everybody may know of it then.
+const REASONS: &[(&str, &str)] = &[
+    ("onnection refused", "the connection was refused"),
+    ("lookup failed", "its host name is not known"),
+    ("within the time allowed", "no connection came about in time"),
+    ("did not answer", "it did not answer in time"),
+    ("TLS", "the encrypted connection failed"),
+    ("is not allowed here", "its address is not allowed"),
+    ("HTTP status 40", "it answered, but not as an MCP server at this address"),
+    ("HTTP status 5", "it answered that it is broken or busy"),
+    ("credentials", "it wants credentials"),
+    ("revisions", "it speaks none of the revisions that are wanted of it"),
+    ("refused initialize", "it refused the handshake"),
+    ("exit", "its process ended"),
+    ("ended", "its process ended"),
+];
+
+impl Trouble {
+    /// Why, for those who may not read the words: they can hold addresses, commands and what the server itself said.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        let known = REASONS.iter().find(|(part, _)| self.words.contains(part));
+        known.map_or_else(
+            || match self.stage {
+                Stage::Start => "it could not be started",
+                Stage::Connect => "it could not be reached",
+                Stage::Handshake => "it did not shake hands",
+                Stage::Discovery => "its lists could not be read",
+                Stage::Run => "the connection to it was lost",
+            },
+            |(_, reason)| *reason,
+        )
     }
 }
 

@@ -122,6 +122,27 @@ const CASES: &[Case] = &[
     ),
     (
         "lockgate.yaml",
+        "servers:\n  a: { url: 'nowhere', headers: { 'a b': x, Host: y }, transport: sse, era: modern, env: { '': x } }\n  b: { command: '', url: 'ftp://x', headers: { mcp-x: y }, env: { '=': x } }\n  c: { headers: { te: x } }\n  d: { command: ' ', env: { '=': x }, headers: { te: x } }\n",
+        &[
+            "lockgate.yaml:2:13: servers.a.url: must be an http:// or https:// address — such as https://mcp.example.com/mcp",
+            "lockgate.yaml:2:42: servers.a.headers.a b: is no name of a header — use letters, digits and -",
+            "lockgate.yaml:2:51: servers.a.headers.host: the gateway sets this header itself — take it out",
+            "lockgate.yaml:2:77: servers.a.era: HTTP+SSE exists in the legacy era alone — use `transport: http`, or leave out `era`",
+            "lockgate.yaml:2:85: servers.a.env: only goes with `command` — take it out",
+            "lockgate.yaml:3:3: servers.b: has both `command` and `url` — keep one: a program to start, or an address to call",
+            "lockgate.yaml:3:17: servers.b.command: must not be empty — name a program",
+            "lockgate.yaml:3:26: servers.b.url: must be an http:// or https:// address — such as https://mcp.example.com/mcp",
+            "lockgate.yaml:3:55: servers.b.headers.mcp-x: the gateway sets this header itself — take it out",
+            "lockgate.yaml:3:72: servers.b.env.=: is no name of a variable — it must not be empty or contain =",
+            "lockgate.yaml:4:3: servers.c: needs `command` or `url` — a program to start, or an address to call",
+            "lockgate.yaml:4:23: servers.c.headers.te: the gateway sets this header itself — take it out",
+            "lockgate.yaml:5:17: servers.d.command: must not be empty — name a program",
+            "lockgate.yaml:5:34: servers.d.env.=: is no name of a variable — it must not be empty or contain =",
+            "lockgate.yaml:5:39: servers.d.headers: only goes with `url` — take it out",
+        ],
+    ),
+    (
+        "lockgate.yaml",
         "listen: 0.0.0.0:3001\n",
         &[
             "lockgate.yaml:1:9: listen: without `auth.key` only a loopback address may be bound (it is `0.0.0.0:3001`) — set `auth.key: \"${LOCKGATE_KEY}\"` or another credential of `auth`, or bind 127.0.0.1",

@@ -61,11 +61,13 @@ impl Check<'_> {
     }
 
     fn server(&mut self, slug: &str, raw: &Server, depth: usize) -> Option<Config> {
-        let transport = self.transport(slug, raw)?;
-        if matches!(transport, Transport::Sse { .. }) && raw.era == raw::Era::Modern {
+        let transport = self.transport(slug, raw);
+        let sse = raw.url.is_some() && raw.transport == Some(raw::Transport::Sse);
+        if sse && raw.era == raw::Era::Modern {
             let hint = "use `transport: http`, or leave out `era`";
             self.error(&["servers", slug, "era"], "HTTP+SSE exists in the legacy era alone", hint);
         }
+        let transport = transport?;
         let limits = &raw.limits;
         Some(Config {
             slug: slug.to_string(),
@@ -107,12 +109,16 @@ impl Check<'_> {
                     "has both `command` and `url`",
                     "keep one: a program to start, or an address to call",
                 );
+                // What else is wrong with either is said at once.
+                self.both(slug, raw);
                 None
             }
             (None, None) => {
                 if !self.layers.damaged(&path) {
                     self.error(&path, "needs `command` or `url`", "a program to start, or an address to call");
                 }
+                self.variables(slug, raw);
+                self.headers(slug, &raw.headers);
                 None
             }
             (Some(command), None) => self.stdio(slug, command, raw),
@@ -134,10 +140,34 @@ impl Check<'_> {
         if matches!(raw.transport, Some(raw::Transport::Http | raw::Transport::Sse)) {
             self.error(&["servers", slug, "transport"], "a `command` speaks over stdio", "write `url`, or take it out");
         }
-        if command.0.trim().is_empty() {
+        let there = self.program(slug, command, raw);
+        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
+        there.then(|| Transport::Stdio {
+            command: command.0.clone(),
+            args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
+            env: plain(&raw.env),
+            cwd,
+        })
+    }
+
+    /// What is wrong with a program and what it is given; false when it has no name.
+    fn program(&mut self, slug: &str, command: &Text, raw: &Server) -> bool {
+        self.variables(slug, raw);
+        let named = !command.0.trim().is_empty();
+        if named {
+            self.found(slug, &command.0, raw);
+        } else {
             self.error(&["servers", slug, "command"], "must not be empty", "name a program");
-            return None;
         }
+        let cwd = raw.cwd.as_ref().map(|cwd| Path::new(&cwd.0));
+        if raw.enabled.0 && cwd.is_some_and(|cwd| !cwd.is_dir()) {
+            let what = "there is no such folder";
+            self.warning(&["servers", slug, "cwd"], what, "a relative path starts at the file that names it");
+        }
+        named
+    }
+
+    fn variables(&mut self, slug: &str, raw: &Server) {
         if raw.args.len() > ARGUMENTS {
             self.error(&["servers", slug, "args"], format!("must have at most {ARGUMENTS} items"), "use a file");
         }
@@ -147,18 +177,17 @@ impl Check<'_> {
                 self.error(&["servers", slug, "env", name], what, "it must not be empty or contain =");
             }
         }
-        self.found(slug, &command.0, raw);
-        let cwd = raw.cwd.as_ref().map(|cwd| PathBuf::from(&cwd.0));
-        if raw.enabled.0 && cwd.as_ref().is_some_and(|cwd| !cwd.is_dir()) {
-            let what = "there is no such folder";
-            self.warning(&["servers", slug, "cwd"], what, "a relative path starts at the file that names it");
+    }
+
+    /// Of a server that is a program and an address: what is wrong with either.
+    fn both(&mut self, slug: &str, raw: &Server) {
+        if let Some(command) = &raw.command {
+            self.program(slug, command, raw);
         }
-        Some(Transport::Stdio {
-            command: command.0.clone(),
-            args: raw.args.iter().map(|arg| arg.0.clone()).collect(),
-            env: plain(&raw.env),
-            cwd,
-        })
+        if let Some(url) = &raw.url {
+            self.server_url(slug, url);
+        }
+        self.headers(slug, &raw.headers);
     }
 
     /// Warns of a program that is not installed: it may still come.
@@ -186,6 +215,19 @@ impl Check<'_> {
         if raw.transport == Some(raw::Transport::Stdio) {
             self.error(&["servers", slug, "transport"], "a `url` is reached over `http` or `sse`", "take it out");
         }
+        let (url, headers) = (self.server_url(slug, url), self.headers(slug, &raw.headers));
+        let url = url?;
+        if url.scheme() == "http" && headers.contains_key("authorization") && !is_local(&url) {
+            let key = ["servers", slug, "url"];
+            self.warning(&key, "credentials cross the network unencrypted", "use https://");
+        }
+        Some(match raw.transport {
+            Some(raw::Transport::Sse) => Transport::Sse { url, headers },
+            _ => Transport::Http { url, headers },
+        })
+    }
+
+    fn server_url(&mut self, slug: &str, url: &Text) -> Option<url::Url> {
         let key = ["servers", slug, "url"];
         let Some(url) = url::Url::parse(&url.0).ok().filter(is_http) else {
             self.error(&key, "must be an http:// or https:// address", "such as https://mcp.example.com/mcp");
@@ -198,14 +240,7 @@ impl Check<'_> {
         if url.fragment().is_some() {
             self.error(&key, "must not have a # part", "take it out");
         }
-        let headers = self.headers(slug, &raw.headers);
-        if url.scheme() == "http" && headers.contains_key("authorization") && !is_local(&url) {
-            self.warning(&key, "credentials cross the network unencrypted", "use https://");
-        }
-        Some(match raw.transport {
-            Some(raw::Transport::Sse) => Transport::Sse { url, headers },
-            _ => Transport::Http { url, headers },
-        })
+        Some(url)
     }
 
     /// Names in lower case, as HTTP compares them.

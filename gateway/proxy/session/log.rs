@@ -120,6 +120,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// Whether it is the stream of one call.
+    pub(crate) fn is_of_call(&self) -> bool {
+        self.log.number > 0
+    }
+
     /// The id that an event with number `n` has.
     pub(crate) fn event_id(&self, n: u64) -> String {
         format!("{}-{n}", self.log.number)

@@ -94,7 +94,7 @@ impl Tool for Servers {
             "system/servers",
             "Servers behind the gateway",
             "Tells of each server that you can see whether it is connected, which protocol era it speaks, how much it \
-             offers you, and which stage failed if it is not there.",
+             offers you, how busy it is within its bounds, and which stage failed and why if it is not there.",
         )
         .output(json!({"servers": {"type": "array", "items": {"type": "object"}}}), &["servers"])
         .tags(&["system"])
@@ -133,5 +133,7 @@ fn describe(server: &dyn Upstream, [tools, prompts, resources, templates]: [usiz
         "resources": resources,
         "templates": templates,
         "failedStage": status.trouble.as_ref().map(|t| t.stage.as_str()),
+        "failedReason": status.trouble.as_ref().map(lockgate_upstream::Trouble::reason),
+        "load": server.load().map(|load| load.json()),
     })
 }

@@ -75,6 +75,7 @@ impl Verdict<'_> {
         match result {
             Err(failure) if failure.is_transport() => {
                 if breaker.failure(Instant::now()) {
+                    breaker.because(failure.words.clone());
                     tracing::warn!(server = slug, %failure, "the breaker opens");
                 }
             }

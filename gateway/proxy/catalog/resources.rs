@@ -1,0 +1,25 @@
+//! Questions about a view's resources that do not depend on what policy says of a single one.
+
+use std::sync::Arc;
+
+use lockgate_protocol::uri;
+use lockgate_upstream::{ListKind, Upstream};
+
+use super::View;
+
+impl View {
+    /// Whether a resource or a template with this URI is listed.
+    pub(crate) fn lists(&self, uri: &str) -> bool {
+        let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
+        all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
+    }
+
+    /// The server that a URI belongs to, whatever it says of it.
+    pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<dyn Upstream>> {
+        match (self.namespaced, uri::own(uri)) {
+            (false, _) => self.servers.values().next(),
+            (true, Some((slug, _))) => self.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, server)| server),
+            (true, None) => self.servers.get(self.web.get(uri)?),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What is only counted or known here, brought into the metrics when somebody reads them.
+
+use lockgate_telemetry::Bounds;
+use lockgate_upstream::BreakerState;
+
+use crate::gateway::Gateway;
+
+impl Gateway {
+    /// Legacy sessions alive now.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Event streams open now.
+    #[must_use]
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Brings what is only counted here into the metrics.
+    pub fn observe(&self) {
+        self.metrics.sessions().set(self.session_count());
+        self.metrics.streams().set(self.stream_count());
+        for server in self.servers() {
+            if let Some(load) = server.load() {
+                let open = !matches!(load.breaker, BreakerState::Closed { .. });
+                self.metrics.server(server.slug()).set_load(&Bounds {
+                    running: load.running,
+                    concurrency: load.concurrency,
+                    waiting: load.waiting,
+                    queue: load.queue,
+                    timeout: load.call_timeout,
+                    open,
+                });
+            }
+        }
+    }
+}

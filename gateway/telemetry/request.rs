@@ -1,0 +1,95 @@
+//! Which request a log line is about: a tag that goes with the request's future and is read only when a line is written.
+//! It takes an id from outside only if that is short and plain, and keeps no more than the start of a JSON-RPC id.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Longest id that is taken from a client, in bytes.
+const MAX_GIVEN: usize = 64;
+/// Bytes kept of a JSON-RPC id: a UUID in quotes fits.
+const MAX_RPC: usize = 40;
+
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+tokio::task_local! {
+    static CURRENT: Tag;
+}
+
+/// The ids of one request.
+#[derive(Debug)]
+pub struct Tag {
+    given: Option<Box<str>>,
+    number: u64,
+    rpc: Cell<(u8, [u8; MAX_RPC])>,
+}
+
+impl Tag {
+    /// The tag of a request whose client named it so, or not at all.
+    #[must_use]
+    pub fn new(given: Option<&[u8]>) -> Self {
+        let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
+        let given = given.filter(|id| (1..=MAX_GIVEN).contains(&id.len()) && id.iter().all(plain));
+        let given = given.and_then(|id| std::str::from_utf8(id).ok()).map(Into::into);
+        Self { given, number: NUMBER.fetch_add(1, Relaxed), rpc: Cell::new((0, [0; MAX_RPC])) }
+    }
+
+    /// The id that the client gave, if it can be used.
+    #[must_use]
+    pub fn given(&self) -> Option<&str> {
+        self.given.as_deref()
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Tells the lives of the gateway apart.
+        static LIFE: OnceLock<u32> = OnceLock::new();
+        match &self.given {
+            Some(given) => f.write_str(given),
+            None => write!(f, "{:08x}-{:x}", LIFE.get_or_init(|| fastrand::u32(..)), self.number),
+        }
+    }
+}
+
+/// Runs a request; every line that it logs on the way carries its tag.
+pub fn within<F: Future>(tag: Tag, request: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(tag, request)
+}
+
+/// The request's JSON-RPC id, as JSON text, is known now.
+pub fn has_rpc_id(id: &[u8]) {
+    let _ = CURRENT.try_with(|tag| {
+        let mut kept = [0; MAX_RPC];
+        let n = id.len().min(MAX_RPC);
+        if let (Some(to), Some(from)) = (kept.get_mut(..n), id.get(..n)) {
+            to.copy_from_slice(from);
+        }
+        tag.rpc.set((u8::try_from(n).unwrap_or(0), kept));
+    });
+}
+
+/// A line of the log, its end included, with the tag of the request that is being worked on; nothing outside of requests.
+pub(crate) fn tagged(line: &[u8], json: bool) -> Option<Vec<u8>> {
+    let end: &[u8] = if json { b"}\n" } else { b"\n" };
+    let text = line.strip_suffix(end)?;
+    CURRENT
+        .try_with(|tag| {
+            let (n, rpc) = tag.rpc.get();
+            let shown = |b: &u8| if b.is_ascii_graphic() && *b != b'\\' { char::from(*b) } else { '?' };
+            let rpc: String =
+                rpc.get(..n.into()).unwrap_or_default().iter().filter(|b| **b != b'"').map(shown).collect();
+            let tag = match (json, rpc.is_empty()) {
+                (true, true) => format!(",\"request_id\":\"{tag}\""),
+                (true, false) => format!(",\"request_id\":\"{tag}\",\"rpc_id\":\"{rpc}\""),
+                (false, true) => format!(" request_id={tag}"),
+                (false, false) => format!(" request_id={tag} rpc_id={rpc}"),
+            };
+            [text, tag.as_bytes(), end].concat()
+        })
+        .ok()
+}
+
+#[cfg(test)]
+mod tests;

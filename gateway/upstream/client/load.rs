@@ -1,0 +1,36 @@
+//! How a server stands with its bounds: places, queue, times and breaker, for whoever looks.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Shared;
+use crate::failure::{Failure, Kind};
+use crate::status::{Load, State};
+
+impl Shared {
+    /// Why no call can be made now.
+    pub(super) fn unavailable(&self) -> Failure {
+        let status = self.status.load();
+        let words = match (&status.trouble, status.state) {
+            (_, State::Disabled) => "the server is switched off in the configuration".to_owned(),
+            (Some(trouble), _) => format!("the server is not connected: {trouble}"),
+            (None, _) => "the server is still starting".to_owned(),
+        };
+        let kind = if status.state == State::NeedsAuth { Kind::NeedsAuth } else { Kind::Unavailable };
+        Failure::new(kind, words).retry_after(Duration::from_secs(1))
+    }
+
+    pub(super) fn load(&self) -> Load {
+        let (config, limits) = (&self.config, &self.config.limits);
+        Load {
+            start_timeout: config.start_timeout,
+            call_timeout: config.call_timeout,
+            tool_timeouts: config.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), *time)).collect(),
+            running: limits.concurrency.saturating_sub(self.permits.available_permits()),
+            concurrency: limits.concurrency,
+            waiting: self.queued.load(Ordering::Relaxed).min(limits.queue),
+            queue: limits.queue,
+            breaker: self.breaker.state(Instant::now()),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The end: calls that run past their time are answered, and the process ends soon after.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::rig::client::Request;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+
+/// What the gateway gives a running call, and little more.
+const GRACE: Duration = Duration::from_secs(30);
+const SLACK: Duration = Duration::from_secs(8);
+
+/// A server that tells of progress where it is wanted, and never answers a call.
+fn endless() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    let usual = modern(&["slow"]);
+    move |heard| match (heard.method(), &heard.body["params"]["_meta"]["progressToken"]) {
+        ("tools/call", Value::Null) => Say::Nothing,
+        ("tools/call", token) => Say::Json(json!({
+            "jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1},
+        })),
+        _ => usual(heard),
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_outlives_the_shutdown_gets_an_answer() {
+    let server = Upstream::lines(endless()).await;
+    let mut gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 120}))}})).await;
+    let (address, session) = (gate.address, gate.session("/mcp", "2025-11-25").await.id);
+    let params = |token: Option<i64>| {
+        let mut params = json!({"name": "a__slow", "arguments": {}});
+        if let Some(token) = token {
+            params["_meta"] = json!({"progressToken": token});
+        }
+        params
+    };
+    let mut open = Vec::new();
+    for (case, request) in [
+        ("modern", Request::modern("/mcp", "tools/call", params(None))),
+        ("modern stream", Request::modern("/mcp", "tools/call", params(Some(1)))),
+        ("legacy", Request::legacy("/mcp", &session, 8, "tools/call", &params(None))),
+        ("legacy stream", Request::legacy("/mcp", &session, 9, "tools/call", &params(Some(2)))),
+    ] {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(&request.bytes()).await.unwrap();
+        open.push((case, socket));
+    }
+    until("every call has reached the server", async || (server.count("tools/call") == 4).then_some(())).await;
+    let began = Instant::now();
+    gate.terminate();
+    for (case, mut socket) in open {
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(GRACE + SLACK, socket.read_to_end(&mut answer)).await;
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(read.is_ok(), "{case}: {answer}");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{case}: {answer}");
+        assert!(answer.contains("-32603") && answer.contains("shuts down"), "{case}: {answer}");
+        assert_eq!(answer.contains("text/event-stream"), case.ends_with("stream"), "{case}: {answer}");
+        assert!(began.elapsed() > GRACE - Duration::from_secs(1), "{case}: too soon");
+    }
+    assert_eq!(gate.ended().await, Some(0));
+    assert!(began.elapsed() < GRACE + SLACK, "{:?}", began.elapsed());
+}

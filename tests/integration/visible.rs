@@ -1,0 +1,146 @@
+//! What operators and callers see of servers: bounds, breakers, failures in words, and which request a line is about.
+
+use crate::rig::client::Request;
+use crate::rig::gate::command;
+use crate::rig::upstream::modern;
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
+
+/// A server that never answers calls of `slow`, and hangs up on those of `broken`.
+fn odd() -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    let usual = modern(&["slow", "broken", "good"]);
+    move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
+        ("tools/call", Some("slow")) => Say::Nothing,
+        ("tools/call", Some("broken")) => Say::Close,
+        _ => usual(heard),
+    }
+}
+
+async fn shown(gate: &Gate, name: &str) -> Value {
+    let result = gate.call("system__servers").await.result();
+    let all = result["structuredContent"]["servers"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|server| server["name"] == name).unwrap_or_else(|| panic!("no {name}: {result}"))
+}
+
+#[tokio::test]
+async fn bounds_and_breakers_of_servers_are_visible() {
+    let (a, b) = (Upstream::http(odd()).await, Upstream::http(odd()).await);
+    let more = json!({"timeout": 20, "concurrency": 3, "queue": 5, "tool_timeouts": {"slow": 30},
+        "breaker": {"failures": 1, "cooldown": 60}});
+    let gate = Gate::start(json!({
+        "builtin": {"system": true, "example": false}, "servers": {"a": a.with(more.clone()), "b": b.with(more)},
+    }))
+    .await;
+    let call = Request::modern("/mcp", "tools/call", json!({"name": "a__slow", "arguments": {}}));
+    let held = tokio::net::TcpStream::connect(gate.address).await.unwrap();
+    let mut held = held;
+    tokio::io::AsyncWriteExt::write_all(&mut held, &call.bytes()).await.unwrap();
+    until("the call runs", async || (a.count("tools/call") == 1).then_some(())).await;
+    assert_eq!(gate.call("b__good").await.code(), 0);
+    assert_ne!(gate.call("b__broken").await.code(), 0);
+    let load = shown(&gate, "a").await["load"].clone();
+    let wanted = json!({"startTimeoutMs": load["startTimeoutMs"], "timeoutMs": 20_000, "toolTimeoutsMs": {"slow": 30_000},
+        "running": 1, "concurrency": 3, "waiting": 0, "queue": 5, "breaker": {"state": "closed", "failures": 0}});
+    assert_eq!(load, wanted);
+    let breaker = shown(&gate, "b").await["load"]["breaker"].clone();
+    assert_eq!(breaker["state"], "open", "{breaker}");
+    assert!(breaker["why"].as_str().is_some_and(|why| !why.is_empty()), "{breaker}");
+    assert!(breaker["retryInMs"].as_u64().is_some_and(|ms| ms > 1000), "{breaker}");
+    let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+    for line in [
+        "lockgate_server_calls_running{server=\"a\"} 1",
+        "lockgate_server_calls_limit{server=\"a\"} 3",
+        "lockgate_server_calls_waiting{server=\"a\"} 0",
+        "lockgate_server_calls_queue{server=\"a\"} 5",
+        "lockgate_server_timeout_seconds{server=\"a\"} 20",
+        "lockgate_server_breaker_open{server=\"a\"} 0",
+        "lockgate_server_breaker_open{server=\"b\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+    let spent = metrics
+        .lines()
+        .find(|line| line.starts_with("lockgate_tool_duration_seconds") && line.contains("server=\"b\",tool=\"good\""));
+    let spent = spent.and_then(|line| line.rsplit(' ').next()).and_then(|n| n.parse::<f64>().ok());
+    assert!(spent.is_some_and(|seconds| seconds > 0.0 && seconds < 10.0), "{metrics}");
+}
+
+/// The words of a failure say what failed where, once; callers get the reason without the address.
+#[tokio::test]
+async fn a_failure_says_what_failed_and_where() {
+    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tls = plain.local_addr().unwrap();
+    let plain = tokio::spawn(async move {
+        while let Ok((mut socket, _)) = plain.accept().await {
+            let answer = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n";
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut socket, answer).await;
+            let _ = tokio::io::copy(&mut socket, &mut tokio::io::sink()).await;
+        }
+    });
+    let lost = Upstream::http(|_: &Heard| Say::Status(404, Vec::new(), Value::Null)).await;
+    let mut gone = Upstream::http(modern(&["t"])).await;
+    gone.stop().await;
+    let closed = gone.address;
+    let servers = json!({
+        "closed": {"url": format!("http://{closed}/mcp")},
+        "tls": {"url": format!("https://{tls}/mcp")},
+        "lost": lost.with(json!({"era": "modern"})),
+    });
+    let gate = Gate::launch(json!({"builtin": {"system": true, "example": false}, "servers": servers})).await;
+    until("everything has failed", async || {
+        let log = gate.log();
+        ["closed", "tls", "lost"].iter().all(|name| log.contains(&format!("server={name} state"))).then_some(())
+    })
+    .await;
+    let run = tokio::task::spawn_blocking({
+        let file = gate.folder.path().join("lockgate.json");
+        move || command().args(["servers", "--json", "--config"]).arg(file).output().unwrap()
+    });
+    let output = run.await.unwrap();
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let trouble = |name: &str| {
+        let found = all.iter().find(|server| server["name"] == name);
+        found.and_then(|server| server["trouble"].as_str()).unwrap_or_default().to_owned()
+    };
+    let words = trouble("closed");
+    assert!(words.starts_with(&format!("connect failed: {closed}: Connection refused")), "{words}");
+    let words = trouble("tls");
+    assert!(words.contains("does not speak TLS") && words.contains(&tls.to_string()), "{words}");
+    let words = trouble("lost");
+    assert!(words.contains("HTTP status 404") && !words.contains("legacy"), "{words}");
+    assert!(all.iter().find(|s| s["name"] == "closed").is_some_and(|s| s["load"]["breaker"]["state"] == "closed"));
+    for (name, stage, reason) in [
+        ("closed", "connect", "the connection was refused"),
+        ("tls", "connect", "the encrypted connection failed"),
+        ("lost", "handshake", "it answered, but not as an MCP server at this address"),
+    ] {
+        let server = shown(&gate, name).await;
+        assert_eq!((&server["failedStage"], &server["failedReason"]), (&json!(stage), &json!(reason)), "{server}");
+        assert!(!server.to_string().contains(&closed.port().to_string()), "{server}");
+    }
+    let (_, listed) = gate.tools("/mcp").await;
+    let missing = listed["_meta"]["lockgate/degraded"].to_string();
+    assert!(missing.contains("connect failed: the connection was refused"), "{listed}");
+    plain.abort();
+}
+
+/// A line about a request says which one: by the client's own name for it, or by one that the gateway made.
+#[tokio::test]
+async fn a_line_of_the_log_names_its_request() {
+    let a = Upstream::http(odd()).await;
+    let gate = Gate::start(json!({"servers": {"a": a.config()}, "log": {"level": "info", "format": "json"}})).await;
+    let broken = || Request::modern("/mcp", "tools/call", json!({"name": "a__broken", "arguments": {}}));
+    let answer = broken().with("X-Request-Id", "trace-me.1").send(gate.address).await;
+    assert_eq!(answer.header("x-request-id"), Some("trace-me.1"));
+    let odd = broken().with("X-Request-Id", "no \"good\" name").send(gate.address).await;
+    assert_eq!(odd.header("x-request-id"), None);
+    let lines = until("both calls are logged", async || {
+        let log = gate.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let lines: Vec<Value> = lines.filter(|line| line["message"] == "call failed").collect();
+        (lines.len() == 2).then_some(lines)
+    })
+    .await;
+    assert_eq!((&lines[0]["request_id"], &lines[0]["rpc_id"]), (&json!("trace-me.1"), &json!("1")));
+    let made = lines[1]["request_id"].as_str().unwrap();
+    assert!(made.contains('-') && !made.contains(' '), "{made}");
+}
