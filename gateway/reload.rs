@@ -55,20 +55,8 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                     tracing::error!("the configuration stays as it was, because the new one has mistakes:\n{report}")
                 }
                 Ok(new) if new.config == current => {}
+                Ok(new) if !take_over(&app, &log, &current, &new.config) => {}
                 Ok(new) => {
-                    say_what_waits(&current, &new.config);
-                    let policies = lockgate_policy::differences(&current.policy, &new.config.policy);
-                    if let Err(error) = app.apply(&new.config) {
-                        tracing::error!(%error, "the configuration stays as it was");
-                        continue;
-                    }
-                    if let Err(error) = log.set_level(&new.config.telemetry.level) {
-                        tracing::warn!(%error, "the log level stays as it was");
-                    }
-                    tracing::info!(servers = new.config.servers.len(), "configuration reloaded");
-                    if !policies.is_empty() {
-                        tracing::info!("policies changed:\n{}", policies.join("\n"));
-                    }
                     folders = follow(&mut watcher, &new.files, &folders);
                     if files != new.files {
                         files = new.files;
@@ -79,6 +67,24 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
             }
         }
     });
+}
+
+/// Whether the new configuration is in force now; the log says what changed, or why nothing did.
+fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
+    say_what_waits(old, new);
+    let policies = lockgate_policy::differences(&old.policy, &new.policy);
+    if let Err(error) = app.apply(new) {
+        tracing::error!(%error, "the configuration stays as it was");
+        return false;
+    }
+    if let Err(error) = log.set_level(&new.telemetry.level) {
+        tracing::warn!(%error, "the log level stays as it was");
+    }
+    tracing::info!(servers = new.servers.len(), "configuration reloaded");
+    if !policies.is_empty() {
+        tracing::info!("policies changed:\n{}", policies.join("\n"));
+    }
+    true
 }
 
 fn watcher(sender: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {

@@ -73,7 +73,8 @@ fn tls_words(error: &io::Error) -> String {
             "the server does not speak TLS here (is it an http:// address?)".into()
         }
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "the server's certificate is from an authority that is not known here (name it in egress.ca_file)".into()
+            "invalid peer certificate: it is from an authority that is not known here (name it in egress.ca_file)"
+                .into()
         }
         _ => error.to_string(),
     }

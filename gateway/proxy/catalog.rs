@@ -202,8 +202,7 @@ impl Catalog {
             .iter()
             .map(|(slug, server, c)| {
                 let instructions = c.instructions.as_ref().map(|text| inspect::instructions(text, pins));
-                let offers = c.offers;
-                let status = server.status();
+                let (offers, status) = (c.offers, server.status());
                 let keep_ms = keep_ms(c, &status);
                 ((*slug).clone(), Declared { offers, instructions, status, version: c.version, keep_ms })
             })

@@ -1,7 +1,6 @@
 //! Tests of `tools`, and the rig that the tests of its tools use.
 
 mod calls;
-mod cost;
 mod metrics;
 mod system;
 

@@ -4,9 +4,6 @@
 
 pub(super) mod servers;
 
-pub(crate) use super::postgres::tests::Bare;
-pub(crate) use servers::Server;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -60,19 +57,6 @@ pub(super) fn config(places: Vec<(&str, Place)>, embedded: Option<&Path>) -> Con
         places.into_iter().map(|(name, place)| (name.to_owned(), connection(place))).collect();
     let default = connections.keys().next().cloned().unwrap_or_else(|| EMBEDDED.to_owned());
     Config { connections, default, embedded: embedded.map(Path::to_owned), limits: limits() }
-}
-
-/// For what measures `SELECT 1`: a file, and a server where it is installed.
-pub(crate) fn settings(file: &Path, server: Option<&Server>, pool: usize) -> Config {
-    let mut places = vec![("lite", Place::Sqlite(file.to_owned()))];
-    places.extend(server.map(|server| ("main", Place::Postgres(postgres::tests::reader(server)))));
-    Config { limits: Limits { pool, ..limits() }, ..config(places, None) }
-}
-
-pub(crate) async fn postgres() -> Option<Server> {
-    let server = servers::postgres()?;
-    postgres::tests::prepare(&server).await;
-    Some(server)
 }
 
 pub(super) fn connector() -> Arc<lockgate_egress::Connector> {

@@ -135,13 +135,6 @@ fn list(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// For what measures: the default programs, confined, in a folder.
-pub(crate) fn settings(folder: &Path) -> Config {
-    let mut config = Place::new().config(Landlock::Required);
-    config.limits = Limits { concurrent: 8, open_files: 1024, ..config.limits };
-    Config { roots: vec![Root { path: folder.to_owned(), write: false }], ..config }
-}
-
 /// A program that begins with [`confined`]; cargo builds it with these tests.
 fn launcher() -> PathBuf {
     let own = std::env::current_exe().unwrap();

@@ -47,10 +47,6 @@ fn local(ports: &[u16]) -> Config {
 }
 
 /// For what measures: this machine by its address, on one port.
-pub(crate) fn settings(port: u16) -> Config {
-    local(&[port])
-}
-
 fn web(config: Config) -> Rig {
     rig(&crate::Config { web: Some(config), ..crate::Config::default() })
 }

@@ -16,7 +16,7 @@ from .postgres import Postgres
 from .servers import Server
 
 CLIENT_NAMES = ("py-legacy", "py-modern", "ts-legacy", "ts-modern")
-# Files of policies/; the folder that filesystem.yaml is about is a placeholder for the one under test.
+# Files of policies/; the folder that filesystem.yaml is about stands for the one under test.
 SHIPPED = ("databases.yaml", "filesystem.yaml")
 PLACEHOLDER = "/srv/project"
 OWN = """policies:

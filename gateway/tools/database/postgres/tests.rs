@@ -62,26 +62,8 @@ fn network(server: &Server, user: &str, password: &str) -> Network {
     }
 }
 
-pub(crate) fn reader(server: &Server) -> Network {
+fn reader(server: &Server) -> Network {
     network(server, "reader", "p@ss word")
-}
-
-/// Makes all that the reader finds.
-pub(crate) async fn prepare(server: &Server) {
-    superuser(server).await;
-}
-
-/// A connection with nothing of the tool around it.
-pub(crate) struct Bare(Session);
-
-impl Bare {
-    pub(crate) async fn open(server: &Server) -> Self {
-        Self(Session::open(&connector(), &reader(server)).await.unwrap())
-    }
-
-    pub(crate) async fn one(&mut self) {
-        assert_eq!(own(&mut self.0, "SELECT 1", &[]).await.unwrap()[0][0].as_deref(), Some("1"));
-    }
 }
 
 async fn superuser(server: &Server) -> Session {
