@@ -149,6 +149,13 @@ pub(crate) struct View {
     standing: Standing,
 }
 
+fn declared(server: &dyn Upstream, catalog: &lockgate_upstream::Catalog, pins: &Pins) -> Declared {
+    let instructions = catalog.instructions.as_ref().map(|text| inspect::instructions(text, pins));
+    let status = server.status();
+    let keep_ms = keep_ms(catalog, &status);
+    Declared { offers: catalog.offers, instructions, status, version: catalog.version, keep_ms }
+}
+
 impl Catalog {
     /// Merges what the servers offer now.
     pub(crate) fn merge(
@@ -198,15 +205,8 @@ impl Catalog {
         });
         let held = |entry: &mut Arc<Entry>| entry.inspected.as_ref().is_some_and(|inspected| inspected.quarantined);
         let quarantined = items[index(ListKind::Tools)].extract_if(.., held).collect();
-        let declared = catalogs
-            .iter()
-            .map(|(slug, server, c)| {
-                let instructions = c.instructions.as_ref().map(|text| inspect::instructions(text, pins));
-                let (offers, status) = (c.offers, server.status());
-                let keep_ms = keep_ms(c, &status);
-                ((*slug).clone(), Declared { offers, instructions, status, version: c.version, keep_ms })
-            })
-            .collect();
+        let declared =
+            catalogs.iter().map(|(slug, server, c)| ((*slug).clone(), declared(&***server, c, pins))).collect();
         drop(catalogs);
         let version = before.map_or(0, |before| before.version + 1);
         Self { version, servers, items, quarantined, declared }
