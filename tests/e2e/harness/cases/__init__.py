@@ -22,6 +22,6 @@ class Case:
     exclusive: bool = False  # touches state that other clients of the same server would see
 
 
-def everything():
+def every():
     from . import bridged, everything, interactive, others
     return [*everything.CASES, *others.CASES, *interactive.CASES, *bridged.CASES]
