@@ -148,7 +148,8 @@ impl Parts {
         match &*member.name_bytes(text) {
             b"jsonrpc" => {
                 let span = s.value()?;
-                self.version = scan::as_str(span.of(text)).is_some_and(|v| v == "2.0");
+                let raw = span.of(text);
+                self.version = raw == b"\"2.0\"" || scan::as_str(raw).is_some_and(|v| v == "2.0");
                 Ok(span)
             }
             b"id" => {
@@ -365,7 +366,7 @@ pub fn split_batch(text: &Bytes, max_depth: usize, max: usize) -> Result<Vec<Byt
     scanner.array(&mut |s| {
         let span = s.value()?;
         if messages.len() >= max {
-            return Err(Flaw { what: Fault::Members, at: span.range().start });
+            return Err(Flaw { what: Fault::Members, at: span.start });
         }
         messages.push(text.slice(span.range()));
         Ok(())

@@ -15,30 +15,31 @@ pub const TRACESTATE: &str = "tracestate";
 /// Ours: servers whose items are missing from a list, and why.
 pub const DEGRADED: &str = "lockgate/degraded";
 
+const HOP_SCOPED: [&str; 10] = [
+    PROTOCOL_VERSION,
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    SUBSCRIPTION_ID,
+    PROGRESS_TOKEN,
+    TRACEPARENT,
+    TRACESTATE,
+    "baggage",
+];
+
 /// Whether a key means something on one hop only, so that it is never copied.
 ///
 /// Trace keys count: the gateway writes its own span. `baggage` stays behind: it may hold what must not cross.
 #[must_use]
-pub fn is_hop_scoped(key: &str) -> bool {
-    matches!(
-        key,
-        PROTOCOL_VERSION
-            | CLIENT_CAPABILITIES
-            | CLIENT_INFO
-            | LOG_LEVEL
-            | SERVER_INFO
-            | SUBSCRIPTION_ID
-            | PROGRESS_TOKEN
-            | TRACEPARENT
-            | TRACESTATE
-            | "baggage"
-    ) || key.starts_with("lockgate/")
+pub fn is_hop_scoped(key: &[u8]) -> bool {
+    HOP_SCOPED.iter().any(|known| known.as_bytes() == key) || key.starts_with(b"lockgate/")
 }
 
 /// Copies the members that go end to end.
 pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member]) {
     for member in members {
-        if !is_hop_scoped(&member.name(text)) {
+        if !is_hop_scoped(&member.name_bytes(text)) {
             object.copy(member.key.of(text), member.value.of(text));
         }
     }
@@ -47,7 +48,7 @@ pub fn copy_end_to_end(object: &mut Object<'_>, text: &[u8], members: &[Member])
 /// Whether any member goes end to end.
 #[must_use]
 pub fn has_end_to_end(text: &[u8], members: &[Member]) -> bool {
-    members.iter().any(|m| !is_hop_scoped(&m.name(text)))
+    members.iter().any(|m| !is_hop_scoped(&m.name_bytes(text)))
 }
 
 /// Scans the JSON text of a `_meta` object.

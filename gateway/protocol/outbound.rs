@@ -66,8 +66,8 @@ impl Outbound<'_> {
         if let Some(request) = self.request {
             let text = &request.text;
             for member in request.params() {
-                let name = member.name(text);
-                if name == "_meta" || self.replaced.iter().any(|(other, _)| *other == name) {
+                let name = member.name_bytes(text);
+                if *name == *b"_meta" || self.replaced.iter().any(|(other, _)| *other.as_bytes() == *name) {
                     continue;
                 }
                 let (key, value) = (member.key.of(text), member.value.of(text));

@@ -9,6 +9,7 @@ mod text;
 
 pub use fault::{Fault, Flaw};
 pub use span::{Member, Members, Span, find};
+use text::is_plain;
 pub(crate) use text::plain_run;
 pub use text::{as_str, unescape};
 
@@ -32,6 +33,8 @@ pub struct Scanner<'a> {
     at: usize,
     depth: usize,
     max_depth: usize,
+    /// The text has no byte beyond `~`, so that a key without escapes is plain, as strings have no control bytes.
+    plain: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -43,15 +46,17 @@ impl<'a> Scanner<'a> {
         if u32::try_from(text.len()).is_err() {
             return Err(Flaw { what: Fault::Length, at: 0 });
         }
-        // Nearly all texts are ASCII, which is quicker to see.
-        match if text.is_ascii() { Ok("") } else { std::str::from_utf8(text) } {
-            Ok(_) => Ok(Self { text, at: 0, depth: 0, max_depth: max_depth.min(MAX_DEPTH) }),
-            Err(e) => Err(Flaw { what: Fault::Utf8, at: e.valid_up_to() }),
+        // Nearly all texts are plain, which is quicker to see.
+        let plain = is_plain(text);
+        if !plain && let Err(error) = std::str::from_utf8(text) {
+            return Err(Flaw { what: Fault::Utf8, at: offset(error.valid_up_to()) });
         }
+        Ok(Self { text, at: 0, depth: 0, max_depth: max_depth.min(MAX_DEPTH), plain })
     }
 
+    #[cold]
     fn fail<T>(&self, what: Fault) -> Result<T, Flaw> {
-        Err(Flaw { what, at: self.at })
+        Err(Flaw { what, at: offset(self.at) })
     }
 
     /// The next byte that is not white space, without taking it.
@@ -177,24 +182,23 @@ impl<'a> Scanner<'a> {
         self.at += 1;
     }
 
-    #[allow(clippy::cast_possible_truncation)] // the length was checked in `new`
     fn span(&self, start: usize) -> Span {
-        Span { start: start as u32, end: self.at as u32 }
+        Span { start: offset(start), end: offset(self.at) }
     }
 
     fn check_key(&self, before: &[Member], new: &Member, keys: Keys, at: usize) -> Result<(), Flaw> {
         if before.len() >= MAX_MEMBERS {
-            return Err(Flaw { what: Fault::Members, at });
+            return Err(Flaw { what: Fault::Members, at: offset(at) });
         }
-        let raw = new.key.of(self.text);
-        if keys == Keys::Strict {
+        if keys == Keys::Strict && (new.escaped || !self.plain) {
+            let raw = new.key.of(self.text);
             let bad = if new.escaped {
                 !unescape(raw).bytes().all(|b| (b' '..=b'~').contains(&b))
             } else {
                 !raw.iter().all(|b| (b' '..=b'~').contains(b))
             };
             if bad {
-                return Err(Flaw { what: Fault::KeyBytes, at });
+                return Err(Flaw { what: Fault::KeyBytes, at: offset(at) });
             }
         }
         for old in before {
@@ -204,10 +208,10 @@ impl<'a> Scanner<'a> {
             let (old_name, new_name) = (old.name_bytes(self.text), new.name_bytes(self.text));
             if old_name.eq_ignore_ascii_case(&new_name) {
                 if old_name == new_name {
-                    return Err(Flaw { what: Fault::Duplicate, at });
+                    return Err(Flaw { what: Fault::Duplicate, at: offset(at) });
                 }
                 if keys == Keys::Strict {
-                    return Err(Flaw { what: Fault::CaseVariant, at });
+                    return Err(Flaw { what: Fault::CaseVariant, at: offset(at) });
                 }
             }
         }
@@ -370,6 +374,12 @@ impl<'a> Scanner<'a> {
         }
         Ok(())
     }
+}
+
+/// A place in a text, whose length was checked in [`Scanner::new`].
+#[allow(clippy::cast_possible_truncation)]
+const fn offset(at: usize) -> u32 {
+    at as u32
 }
 
 #[cfg(test)]

@@ -45,8 +45,8 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
     let mut kept: Vec<&Member> = Vec::new();
     let mut changed = Vec::new();
     for member in answer.members() {
-        let name = member.name(text);
-        let clean = rule.and_then(|rule| scrub::member(rule, &name, member.value.of(text)));
+        let name = member.name_bytes(text);
+        let clean = rule.and_then(|rule| scrub::member(rule, &member.name(text), member.value.of(text)));
         let value = clean.as_deref().unwrap_or(member.value.of(text));
         match (rewrite(asked, permitted, answer, &name, value, slug)?, clean) {
             (Change::Drop, _) => {}
@@ -126,33 +126,33 @@ fn rewrite(
     asked: &Asked,
     permitted: &Permitted,
     answer: &Answer,
-    name: &str,
+    name: &[u8],
     value: &[u8],
     slug: Option<&str>,
 ) -> Result<Change, Problem> {
     let modern = asked.era() == Era::Modern;
     Ok(match name {
-        "resultType" | "_meta" => Change::Drop,
-        "ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
-        "ttlMs" | "cacheScope" => Change::Drop,
-        "content" | "contents" | "messages" | "result" => {
+        b"resultType" | b"_meta" => Change::Drop,
+        b"ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
+        b"ttlMs" | b"cacheScope" => Change::Drop,
+        b"content" | b"contents" | b"messages" | b"result" => {
             list::adapt_content(value, slug, asked.revision).map_or(Change::Keep, Change::To)
         }
-        "structuredContent" if !modern && !takes_structured(asked.revision, value) => Change::Drop,
-        "taskId" if answer.kind == AnswerKind::Task => {
+        b"structuredContent" if !modern && !takes_structured(asked.revision, value) => Change::Drop,
+        b"taskId" if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value).unwrap_or_default();
             let token = state::seal_task(asked, permitted.server().slug(), &own);
             Change::To(write::quoted(&token.ok_or_else(|| broken(permitted, "a task id that is too long"))?))
         }
-        "taskId" if is_task(permitted.method()) => {
+        b"taskId" if is_task(permitted.method()) => {
             Change::To(write::quoted(&asked.request.param_str("taskId").unwrap_or_default()))
         }
-        "requestState" if answer.kind == AnswerKind::InputRequired => {
+        b"requestState" if answer.kind == AnswerKind::InputRequired => {
             let sealed = state::seal(asked, permitted.server().slug(), permitted.target(), value);
             Change::To(write::quoted(&sealed.ok_or_else(|| broken(permitted, "a request state that is too long"))?))
         }
-        "inputRequests" => questions(asked, permitted, value, slug)?,
-        "completion" => completion(value),
+        b"inputRequests" => questions(asked, permitted, value, slug)?,
+        b"completion" => completion(value),
         _ => Change::Keep,
     })
 }

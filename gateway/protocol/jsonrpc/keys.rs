@@ -3,42 +3,35 @@
 use crate::scan::{Fault, Flaw, Keys, Member};
 
 /// Members that the gateway reads. A key that is one of them but for its case would be read by some servers and not by
-/// us, so it is refused even when it stands alone.
-const KNOWN: [&str; 22] = [
-    "jsonrpc",
-    "id",
-    "method",
-    "params",
-    "result",
-    "error",
-    "_meta",
-    "name",
-    "uri",
-    "arguments",
-    "cursor",
-    "ref",
-    "argument",
-    "context",
-    "level",
-    "notifications",
-    "taskId",
-    "task",
-    "requestState",
-    "inputResponses",
-    "requestId",
-    "protocolVersion",
-];
-
-/// Bytes of the longest of them.
-const LONGEST: usize = {
-    let (mut longest, mut at) = (0, 0);
-    while at < KNOWN.len() {
-        if KNOWN[at].len() > longest {
-            longest = KNOWN[at].len();
-        }
-        at += 1;
+/// us, so it is refused even when it stands alone. By their length.
+const fn known(length: usize) -> &'static [&'static str] {
+    match length {
+        2 => &["id"],
+        3 => &["uri", "ref"],
+        4 => &["name", "task"],
+        5 => &["_meta", "error", "level"],
+        6 => &["method", "params", "result", "cursor", "taskId"],
+        7 => &["jsonrpc", "context"],
+        8 => &["argument"],
+        9 => &["arguments", "requestId"],
+        12 => &["requestState"],
+        13 => &["notifications"],
+        14 => &["inputResponses"],
+        15 => &["protocolVersion"],
+        _ => &[],
     }
-    longest
+}
+
+const _: () = {
+    let mut length = 0;
+    while length < 64 {
+        let (names, mut at) = (known(length), 0);
+        while at < names.len() {
+            assert!(names[at].len() == length, "a name stands among those of another length");
+            at += 1;
+        }
+        length += 1;
+    }
 };
 
 /// Refuses keys that only differ in case from one that we read.
@@ -47,14 +40,8 @@ pub(super) fn undisguised(text: &[u8], member: Member, keys: Keys) -> Result<(),
         return Ok(());
     }
     let name = member.name_bytes(text);
-    // Most keys are just what they look like, or too long for any that we know.
-    if name.len() > LONGEST {
-        return Ok(());
-    }
-    match KNOWN.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
-        Some(known) if *name != *known.as_bytes() => {
-            Err(Flaw { what: Fault::CaseVariant, at: member.key.range().start })
-        }
+    match known(name.len()).iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes())) {
+        Some(known) if *name != *known.as_bytes() => Err(Flaw { what: Fault::CaseVariant, at: member.key.start }),
         _ => Ok(()),
     }
 }

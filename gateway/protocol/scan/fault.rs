@@ -1,11 +1,12 @@
 //! Why a text is refused.
 
-/// Why a text was refused, and where.
+/// Why a text was refused, and where. Small enough for results that hold it to be handed back in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at byte {at}")]
 pub struct Flaw {
     pub what: Fault,
-    pub at: usize,
+    /// Bytes from the start of the text.
+    pub at: u32,
 }
 
 /// What is wrong with a text.

@@ -7,26 +7,43 @@ const fn ends(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
+/// Whether there is no byte beyond `~`: ASCII without DEL.
+pub(super) fn is_plain(text: &[u8]) -> bool {
+    const BLOCK: usize = 64;
+    // Adding one carries DEL into the highest bit, which all others beyond ASCII have already.
+    let beyond = |bytes: &[u8]| bytes.iter().fold(0, |all, &byte| all | byte | byte.wrapping_add(1)) & 0x80;
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    blocks.iter().all(|block| beyond(block) == 0) && beyond(rest) == 0
+}
+
 /// Length of the prefix without quote, backslash and control bytes. Keys and short values end within the first words;
 /// long texts are gone through in blocks that the compiler turns into vector instructions.
 pub(crate) fn plain_run(text: &[u8]) -> usize {
-    const BLOCK: usize = 64;
     const SHORT: usize = 32;
-    let start = text.get(..SHORT).unwrap_or(text);
-    let mut at = words(start);
-    if at < start.len() || text.len() <= SHORT {
-        return at;
+    match text.split_at_checked(SHORT) {
+        None => words(text),
+        Some((start, rest)) => match words(start) {
+            SHORT => SHORT + blocks(rest),
+            at => at,
+        },
     }
-    for block in text.get(SHORT..).unwrap_or_default().as_chunks::<BLOCK>().0 {
+}
+
+/// The same for long texts.
+#[inline(never)]
+fn blocks(text: &[u8]) -> usize {
+    const BLOCK: usize = 64;
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    for (n, block) in blocks.iter().enumerate() {
         if block.iter().fold(false, |any, &byte| any | ends(byte)) {
-            return at + words(block);
+            return n * BLOCK + words(block);
         }
-        at += BLOCK;
     }
-    at + words(text.get(at..).unwrap_or_default())
+    blocks.len() * BLOCK + words(rest)
 }
 
 /// The same, eight bytes at a time.
+#[inline]
 fn words(text: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

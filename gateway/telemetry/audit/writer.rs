@@ -16,9 +16,9 @@ use super::{Arguments, Config};
 /// A batch is written when it has this many bytes.
 const BATCH: usize = 256 * 1024;
 /// While records keep coming the queue is looked at this often, so that nobody who adds to it has to wake the writer.
-const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(10);
 /// Looks without a record before the writer sleeps until it is woken.
-const LOOKS: u32 = 100;
+const LOOKS: u32 = 20;
 /// Longest sleep; also how often written records are brought to the disk itself.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Pause between two attempts to write.

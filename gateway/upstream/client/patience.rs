@@ -24,24 +24,36 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
 ) -> Result<T, Failure> {
     let late =
         || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
-    let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) else {
-        return tokio::time::timeout(limit, work(call.conversation.clone())).await.unwrap_or_else(|_| Err(late()));
-    };
+    if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
+        return Box::pin(beside_questions(limit, conversation, work)).await.unwrap_or_else(|_| Err(late()));
+    }
+    // Pinned here, because a future that is handed on is kept twice.
+    let work = std::pin::pin!(work(call.conversation.clone()));
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn beside_questions<T, F: Future<Output = Result<T, Failure>>>(
+    limit: Duration,
+    conversation: Arc<dyn Conversation>,
+    work: impl FnOnce(Talk) -> F,
+) -> Result<Result<T, Failure>, Late> {
     let clock = Arc::new(Mutex::new(Clock::default()));
     let watched: Arc<dyn Conversation> = Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
     let start = Instant::now();
-    let work = work(Some(watched));
-    tokio::pin!(work);
+    let mut work = std::pin::pin!(work(Some(watched)));
     loop {
         let until = start + limit + clock.lock().paused(Instant::now());
         match tokio::time::timeout_at(until, &mut work).await {
-            Ok(result) => return result,
+            Ok(result) => return Ok(result),
             Err(_) if clock.lock().asking > 0 => tokio::time::sleep(Duration::from_millis(100)).await,
             Err(_) if start + limit + clock.lock().paused(Instant::now()) > Instant::now() => {}
-            Err(_) => return Err(late()),
+            Err(_) => return Err(Late),
         }
     }
 }
+
+/// The server's time is over.
+struct Late;
 
 /// How long the client has been asked things.
 #[derive(Default)]

@@ -1,0 +1,55 @@
+//! What reading one message costs: `cargo run --release -p lockgate-protocol --example parse_cost`.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::{self, From};
+
+const DEPTH: usize = 64;
+
+/// The best of several windows, per message.
+fn measure(what: &str, text: &Bytes, from: From) {
+    let mut best = Duration::MAX;
+    for _ in 0..9 {
+        let (began, mut rounds) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_millis(100) {
+            for _ in 0..100 {
+                let read = jsonrpc::parse(black_box(text.clone()), DEPTH, from);
+                assert!(black_box(read).is_ok());
+            }
+            rounds += 100;
+        }
+        best = best.min(began.elapsed() / rounds);
+    }
+    #[allow(clippy::print_stdout)]
+    {
+        println!("{what:60} {:6} bytes {:8.0} ns", text.len(), best.as_secs_f64() * 1e9);
+    }
+}
+
+fn main() {
+    let call = |text: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"echo__echo","arguments":{{"text":"{text}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"load","version":"1"}},"io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}"#
+        )
+    };
+    let result = |text: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":7,"result":{{"resultType":"complete","content":[{{"type":"text","text":"{text}"}}],"isError":false}}}}"#
+        )
+    };
+    let (short, long) = ("x".repeat(100), "x".repeat(64 * 1024));
+    measure("a modern call with a text of 100 bytes", &call(&short).into(), From::Client);
+    measure("its result", &result(&short).into(), From::Server);
+    measure("a modern call with a text of 64 KiB", &call(&long).into(), From::Client);
+    measure("its result", &result(&long).into(), From::Server);
+    let words = "\\u00e9t\\u00e9 \\n \\\"quoted\\\" ".repeat(2000);
+    measure("a call full of escapes", &call(&words).into(), From::Client);
+    let many: Vec<String> = (0..5000).map(|n| format!(r#"{{"key{n}":[{n},true,"v"]}}"#)).collect();
+    let many = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"structuredContent":{{"all":[{}]}}}}}}"#,
+        many.join(",")
+    );
+    measure("a result of 5,000 small objects", &many.into(), From::Server);
+}
