@@ -1,5 +1,6 @@
 //! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in the same run.
-//! `echo` is a fast MCP server to call, `run` starts everything, measures it and prints one table.
+//! `echo` is a fast MCP server to call, `run` starts everything, measures it and prints
+//! one table; `tools` does so for the built-in tools.
 //! Speaks to loopback only and ends only the processes that it started.
 
 mod allocations;
@@ -19,6 +20,7 @@ mod report;
 mod run;
 mod scan;
 mod table;
+mod tools;
 mod wire;
 
 use std::io::Write;
@@ -35,6 +37,8 @@ enum Command {
     Echo(echo::Options),
     /// Measure direct calls, nginx and the gateway, and print the table
     Run(run::Options),
+    /// Measure the built-in tools beside the bare operations
+    Tools(tools::Options),
 }
 
 fn main() -> ExitCode {
@@ -63,5 +67,6 @@ async fn work(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(options) => echo::serve(options).await.map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(&options).await,
+        Command::Tools(options) => tools::run(&options).await,
     }
 }

@@ -123,7 +123,7 @@ fn nginx_program() -> &'static str {
 pub struct Gateway {
     pub program: PathBuf,
     pub upstream: SocketAddr,
-    /// Configuration beside its server.
+    /// Configuration beside its server: first what belongs to `builtin`, indented, then the rest.
     pub more: String,
 }
 
@@ -138,7 +138,7 @@ impl Gateway {
         let file = folder.join(format!("{name}.yaml"));
         // Without the gateway's own tools, so that its lists are as long as the upstream's.
         let config = format!(
-            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin: {{ system: false }}\n{}",
+            "servers: {{ echo: {{ url: \"http://{}/mcp\" }} }}\nbuiltin:\n  system: false\n{}",
             self.upstream, self.more
         );
         fs::write(&file, config).context("write the gateway's configuration")?;

@@ -2,7 +2,7 @@
 //! Refuses to report success after a wrong answer.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -60,16 +60,7 @@ impl Options {
         if self.no_gateway {
             return Ok(None);
         }
-        let program = match &self.bin {
-            Some(program) => program.clone(),
-            None => std::env::current_exe().context("find this program")?.with_file_name("lockgate"),
-        };
-        ensure!(
-            program.exists(),
-            "no gateway at {}: build it (cargo build --release), name another with --bin, or leave it out with --no-gateway",
-            program.display()
-        );
-        Ok(Some(program))
+        program(self.bin.as_deref()).map(Some)
     }
 
     fn plan(&self) -> Plan {
@@ -80,6 +71,20 @@ impl Options {
             None => Plan { rounds, window: Duration::from_millis(millis), calls: u64::MAX },
         }
     }
+}
+
+/// The gateway's program: the one that is named, or the one beside this.
+pub fn program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let program = match named {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe().context("find this program")?.with_file_name("lockgate"),
+    };
+    ensure!(
+        program.exists(),
+        "no gateway at {}: build it (cargo build --release), name another with --bin, or leave it out with --no-gateway",
+        program.display()
+    );
+    Ok(program)
 }
 
 /// What runs, and where it writes.

@@ -64,8 +64,18 @@ impl Template {
     /// A `tools/call` of the echo tool; `text` must need no escapes.
     pub fn call(face: &Face, era: Era, session: Option<&HeaderValue>, text: &Bytes) -> anyhow::Result<Self> {
         let text = std::str::from_utf8(text).context("the text is not UTF-8")?;
-        let tool = face.tool;
-        let params = format!(r#""name":"{tool}","arguments":{{"text":"{text}"}}"#);
+        Self::tool(face, era, session, face.tool, &format!(r#"{{"text":"{text}"}}"#))
+    }
+
+    /// A `tools/call` of any tool; `arguments` is JSON text.
+    pub fn tool(
+        face: &Face,
+        era: Era,
+        session: Option<&HeaderValue>,
+        tool: &str,
+        arguments: &str,
+    ) -> anyhow::Result<Self> {
+        let params = format!(r#""name":"{tool}","arguments":{arguments}"#);
         Self::request_of(face, era, session, "tools/call", Some(tool), &params)
     }
 
