@@ -15,7 +15,7 @@ use rmcp::{
     },
     service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use crate::{
     call::Call,
@@ -225,11 +225,12 @@ impl ServerHandler for Fixture {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.shared.open(requested);
         Some(requested.clone())
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut changes = self.shared.changes();
+        let mut changes = self.shared.opened(context.requested());
         let sink = context.sink();
         loop {
             let change = tokio::select! {
@@ -250,7 +251,9 @@ impl ServerHandler for Fixture {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let (shared, session) = (Arc::clone(&self.shared), Arc::clone(&self.session));
-        tokio::spawn(tell(context.peer, shared, session));
+        // Before anything else that the client does.
+        let changes = shared.changes();
+        tokio::spawn(tell(context.peer, changes, session));
     }
 
     async fn set_level(
@@ -299,8 +302,7 @@ impl ServerHandler for Fixture {
 }
 
 /// Tells one legacy session of changes until it is gone.
-async fn tell(peer: Peer<RoleServer>, shared: Arc<Shared>, session: Arc<Session>) {
-    let mut changes = shared.changes();
+async fn tell(peer: Peer<RoleServer>, mut changes: Receiver<Change>, session: Arc<Session>) {
     // A session that ends is noticed at the next change: the peer refuses it.
     loop {
         let told = match changes.recv().await {

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use rmcp::{
-    model::{LoggingLevel, RequestStateCodec},
+    model::{LoggingLevel, RequestStateCodec, SubscriptionFilter},
     task_manager::TaskManager,
 };
 use tokio::sync::broadcast;
@@ -20,6 +20,8 @@ use crate::era::Era;
 
 const CHANGES_HELD: usize = 64;
 const SUBSCRIPTIONS_PER_SESSION: usize = 64;
+/// Listens between their request and their acknowledgement.
+const OPENING_HELD: usize = 64;
 
 /// Something that listeners may be told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) extra_prompt: AtomicBool,
     pub(crate) extra_resource: AtomicBool,
     changes: broadcast::Sender<Change>,
+    /// Listens that are being acknowledged, by what they ask for: they hear of changes from before their acknowledgement on.
+    opening: Mutex<Vec<(SubscriptionFilter, broadcast::Receiver<Change>)>>,
 }
 
 impl Shared {
@@ -55,11 +59,28 @@ impl Shared {
             extra_prompt: AtomicBool::new(false),
             extra_resource: AtomicBool::new(false),
             changes: broadcast::channel(CHANGES_HELD).0,
+            opening: Mutex::default(),
         })
     }
 
     pub(crate) fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes.subscribe()
+    }
+
+    /// A listen is about to be acknowledged.
+    pub(crate) fn open(&self, filter: &SubscriptionFilter) {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if opening.len() >= OPENING_HELD {
+            opening.remove(0);
+        }
+        opening.push((filter.clone(), self.changes()));
+    }
+
+    /// A listen was acknowledged: the changes since.
+    pub(crate) fn opened(&self, filter: &SubscriptionFilter) -> broadcast::Receiver<Change> {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = opening.iter().position(|(wanted, _)| wanted == filter);
+        at.map_or_else(|| self.changes(), |at| opening.remove(at).1)
     }
 
     /// Nobody listening is not an error.

@@ -66,7 +66,11 @@ impl Wanted {
     fn remove(&self, topic: &Topic) -> bool {
         let mut counts = self.counts.lock();
         match counts.get_mut(topic) {
-            Some(1) => counts.remove(topic).is_some(),
+            Some(1) => {
+                // Whoever wants it again waits for an acknowledgement of its own.
+                self.acknowledged.lock().remove(topic);
+                counts.remove(topic).is_some()
+            }
             Some(count) => {
                 *count -= 1;
                 false

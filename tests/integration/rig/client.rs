@@ -142,13 +142,19 @@ impl Stream {
 
     /// The next message of an event stream; `None` at its end.
     pub async fn next(&mut self) -> Option<Value> {
-        loop {
-            let block = self.block().await?;
-            let data: Vec<&str> = block.lines().filter_map(|l| l.strip_prefix("data:")).map(str::trim).collect();
-            if data.iter().any(|d| !d.is_empty()) {
-                return Some(serde_json::from_str(&data.join("\n")).unwrap());
+        let mut comments = 0;
+        let message = async {
+            loop {
+                let block = self.block().await?;
+                let data: Vec<&str> = block.lines().filter_map(|l| l.strip_prefix("data:")).map(str::trim).collect();
+                if data.iter().any(|d| !d.is_empty()) {
+                    return Some(serde_json::from_str(&data.join("\n")).unwrap());
+                }
+                comments += 1;
             }
-        }
+        };
+        let message = tokio::time::timeout(SOON * 3, message).await;
+        message.unwrap_or_else(|_| panic!("no message on the stream in time, only {comments} comments"))
     }
 
     /// The next event, comments included, as it was written.
