@@ -109,6 +109,11 @@ fn privileged_ports_and_other_interfaces_have_to_be_asked_for() {
     assert!(zero.load().is_err());
     let open = Given::yaml("listen: 0.0.0.0:3001\n").env("LOCKGATE_KEY", "0123456789abcdef");
     assert_eq!(open.loaded().config.listener.listen.to_string(), "0.0.0.0:3001");
+    // What may have been overlooked is worth a word only where the address is bound.
+    let warned = open.messages();
+    assert!(warned.len() == 2 && warned.iter().all(|line| line.starts_with("warning: ")), "{warned:?}");
+    let refused = Given::yaml("listen: 0.0.0.0:3001\n").messages();
+    assert!(refused.len() == 1 && refused[0].contains("without `auth.key`"), "{refused:?}");
     let any_port =
         Given::files(&[]).flags(crate::Flags { listen: Some("127.0.0.1:0".into()), ..crate::Flags::default() });
     assert_eq!(any_port.loaded().config.listener.listen.port(), 0);

@@ -16,7 +16,8 @@ impl Check<'_> {
         let tls = self.tls(http);
         let hosts = self.hosts(&http.hosts.0);
         let origins = self.origins(&http.origins.0);
-        if let Some(listen) = listen {
+        // Without a credential it is not bound at all, and that is what matters then.
+        if let Some(listen) = listen.filter(|_| has_key) {
             self.exposed(listen, tls.is_some(), &hosts);
         }
         let limits = &root.limits;
