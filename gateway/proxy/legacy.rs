@@ -25,6 +25,7 @@ use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, refuse, sessio
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, parse_event_id};
 use crate::stage::{Asked, Setup, Standing};
+use crate::{dispatch, trace};
 use crate::streams::Open;
 
 pub(crate) use subscribe::tell_updated;
@@ -171,6 +172,7 @@ async fn ready(
         // The session's owner, with what this request's own credential grants.
         principal,
         revision: session.revision,
+        trace: trace::of_exchange(&inbound.headers),
         caller: session.caller(),
         session: Some(session),
         running: Some(running),

@@ -26,5 +26,6 @@ mod streams;
 mod talk;
 
 pub use config::{Config, Limits, Names};
+mod trace;
 pub use gateway::{Gateway, Prepared, Rules, Unusable};
 pub use inspect::Suspect;

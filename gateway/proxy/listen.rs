@@ -331,6 +331,7 @@ impl Place {
             revision: self.revision,
             caller: self.caller.clone(),
             session: None,
+            trace: None,
             running: None,
             setup,
         };

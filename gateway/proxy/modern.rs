@@ -21,7 +21,7 @@ use crate::face::{Inbound, Reply};
 use crate::gateway::{Gateway, METHOD, NAME, VERSION, accepted};
 use crate::rescue::Problem;
 use crate::stage::{Asked, Setup, Standing};
-use crate::{listen, talk};
+use crate::{listen, talk, trace};
 
 /// Integers beyond this are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -94,6 +94,7 @@ fn check(
         revision,
         caller,
         session: None,
+        trace: trace::of_exchange(&inbound.headers),
         running: None,
         request,
         setup,

@@ -10,6 +10,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::name::{Naming, Separator};
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::sealed::Sealer;
+use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
 use crate::Config;
@@ -117,6 +118,8 @@ pub(crate) struct Asked {
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
     pub(crate) session: Option<Arc<Session>>,
+    /// Where the exchange that carries it stands in the client's trace.
+    pub(crate) trace: Option<TraceContext>,
     /// Legacy: by which the client can cancel it, until the call takes it over.
     pub(crate) running: Option<Running>,
 }
@@ -138,6 +141,7 @@ impl Asked {
             revision: self.revision,
             caller: self.caller.clone(),
             session: self.session.clone(),
+            trace: self.trace.clone(),
             running: None,
         }
     }

@@ -80,6 +80,43 @@ async fn nothing_of_the_clients_hop_crosses() {
     assert_eq!(heard.header("x-configured"), Some("yes"));
 }
 
+/// F-31: the trace of a client goes on from `_meta`, or from the HTTP headers where `_meta` says nothing valid, in both eras.
+#[tokio::test]
+async fn a_trace_goes_on_from_the_message_or_its_exchange() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let (of_meta, of_header) = ("0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736");
+    let parent = |trace: &str| format!("00-{trace}-b7ad6b7169203331-01");
+    let told = json!({"traceparent": parent(of_meta), "tracestate": "m=1"});
+    let broken = json!({"traceparent": "00-nothing-01", "tracestate": "m=1"});
+    for (meta, header, trace, state) in [
+        (json!({}), true, Some(of_header), json!("h=1,i=2")),
+        (told.clone(), true, Some(of_meta), json!("m=1")),
+        (told, false, Some(of_meta), json!("m=1")),
+        (broken.clone(), true, Some(of_header), json!("h=1,i=2")),
+        (broken, false, None, Value::Null),
+        (json!({}), false, None, Value::Null),
+    ] {
+        let params = json!({"name": "a__t", "arguments": {}, "_meta": meta});
+        let modern = Request::modern("/mcp", "tools/call", params.clone());
+        for mut request in [modern, Request::legacy("/mcp", &session.id, 3, "tools/call", &params)] {
+            if header {
+                request = request.with("traceparent", &parent(of_header)).with("tracestate", "h=1");
+                request = request.also("tracestate", "i=2").with("baggage", "user=secret");
+            }
+            let answer = request.send(gate.address).await;
+            assert_eq!((answer.status, answer.code()), (200, 0), "{}", answer.text());
+            let heard = server.heard_of("tools/call").pop().unwrap();
+            let sent = &heard.body["params"]["_meta"];
+            let sent_trace = sent["traceparent"].as_str().map(|sent| &sent[3..35]);
+            assert_eq!((sent_trace, &sent["tracestate"]), (trace, &state), "{meta} {header}: {}", heard.text);
+            assert!(!heard.text.contains("b7ad6b7169203331"), "a span of our own: {}", heard.text);
+            assert!(sent.get("baggage").is_none() && heard.header("baggage").is_none());
+        }
+    }
+}
+
 /// E-12: a server that refuses the headers made from an old definition is asked for its tools, and called once more;
 /// when it refuses again, the client gets an internal error rather than a header error of its own.
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_policy::Kind;
-use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan;
 use lockgate_telemetry::audit::{self, Decision, Record, Ticket};
@@ -17,6 +16,7 @@ use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::stage::Asked;
+use crate::trace;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the caller of something
 /// unknown is; the record says which rule hides it.
@@ -153,12 +153,10 @@ impl<'a> Counted<'a> {
     /// The call cannot be recorded, and is not to be made then.
     pub(super) fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Result<Self, Problem> {
         let request = &asked.request;
-        let parent = request
-            .meta_str(meta::TRACEPARENT)
-            .and_then(|parent| TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref()));
+        let parent = trace::of_message(request).or_else(|| asked.trace.clone());
         let tracer = gateway.tracer.as_ref();
         let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
-        let trace = context.as_ref().map(TraceContext::trace_id);
+        let number = context.as_ref().map(TraceContext::trace_id);
         Ok(Self {
             asked,
             tool: permitted.metrics(),
@@ -166,7 +164,7 @@ impl<'a> Counted<'a> {
             tracer,
             parent,
             context,
-            ticket: audit_leave(gateway, asked, permitted, trace)?,
+            ticket: audit_leave(gateway, asked, permitted, number)?,
             rule: permitted.rule().cloned(),
             began: Instant::now(),
             outcome: Outcome::Cancelled,

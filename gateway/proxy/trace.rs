@@ -1,0 +1,32 @@
+//! Where a request stands in its client's trace (W3C Trace Context). `_meta` says it of the message; the headers of the
+//! exchange that carries it stand in where `_meta` says nothing valid. What does not hold to the rules is left out.
+
+use http::{HeaderMap, HeaderName};
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::meta;
+use lockgate_telemetry::TraceContext;
+
+static TRACEPARENT: HeaderName = HeaderName::from_static(meta::TRACEPARENT);
+static TRACESTATE: HeaderName = HeaderName::from_static(meta::TRACESTATE);
+
+/// What the headers of an exchange say.
+pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all(&TRACEPARENT).iter();
+    let parent = parents.next()?.to_str().ok()?;
+    if parents.next().is_some() {
+        return None;
+    }
+    // Several lines of it are one list.
+    let states: Option<Vec<&str>> = headers.get_all(&TRACESTATE).iter().map(|state| state.to_str().ok()).collect();
+    let state = states.filter(|states| !states.is_empty()).map(|states| states.join(","));
+    TraceContext::parse(parent.trim(), state.as_deref())
+}
+
+/// What a message says of itself.
+pub(crate) fn of_message(request: &Request) -> Option<TraceContext> {
+    let parent = request.meta_str(meta::TRACEPARENT)?;
+    TraceContext::parse(&parent, request.meta_str(meta::TRACESTATE).as_deref())
+}
+
+#[cfg(test)]
+mod tests;
