@@ -159,6 +159,10 @@ impl Check<'_> {
             limits: lockgate_proxy::Limits {
                 depth: limits.depth.size(),
                 sessions: limits.sessions.size(),
+                sessions_per_principal: limits
+                    .sessions_per_principal
+                    .as_ref()
+                    .map_or(limits.sessions.size().div_ceil(2), raw::leaf::Bounded::size),
                 session_idle: limits.session_idle.duration(),
                 page_items: limits.page_items.size(),
                 discovery_deadline: limits.discovery_deadline.duration(),

@@ -19,14 +19,13 @@ use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch;
 use crate::face::{Events, Inbound, Outgoing, Reply, Text};
 use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, refuse, session_header};
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, parse_event_id};
 use crate::stage::{Asked, Setup, Standing};
-use crate::{dispatch, trace};
 use crate::streams::Open;
+use crate::{dispatch, trace};
 
 pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
@@ -70,10 +69,9 @@ pub(crate) fn initialize(
         (_, declared) => declared.unwrap_or(b"{}"),
     };
     let limits = &setup.config.limits;
-    let Some(session) = gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) else {
-        let mut problem = Problem::new(code::OVERLOADED, "too many sessions (limits.sessions); try again later");
-        problem.retry_after = Some(std::time::Duration::from_secs(5));
-        return refuse(&problem.status(StatusCode::SERVICE_UNAVAILABLE));
+    let session = match gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) {
+        Ok(session) => session,
+        Err(too_many) => return refuse(&Problem::too_many_sessions(too_many)),
     };
     if session.interactive {
         // Begun now, so that the first list has less to wait for.
@@ -172,9 +170,9 @@ async fn ready(
         // The session's owner, with what this request's own credential grants.
         principal,
         revision: session.revision,
-        trace: trace::of_exchange(&inbound.headers),
         caller: session.caller(),
         session: Some(session),
+        trace: trace::of_exchange(&inbound.headers),
         running: Some(running),
         request,
         setup,

@@ -19,6 +19,7 @@ mod rescue;
 mod response;
 mod session;
 mod sight;
+mod shares;
 mod sole;
 mod stage;
 mod state;

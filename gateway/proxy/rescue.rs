@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::face::{Reply, Text};
 
+use crate::session::TooMany;
 /// What an endpoint takes of those who name no session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
@@ -148,6 +149,19 @@ impl Problem {
     }
 
     /// The caller is nobody, or lacks what every request needs.
+    /// There is no room for a session: of all, or of the caller.
+    pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
+        let words = match too_many {
+            TooMany::All => "too many sessions (limits.sessions); try again later",
+            TooMany::OfPrincipal => {
+                "too many sessions of this caller (limits.sessions_per_principal): end one, or try again later"
+            }
+        };
+        let mut problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
+    }
+
     pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
         let (code, status) = match unknown {
             Unknown::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),

@@ -25,6 +25,7 @@ pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
 use crate::face::Endpoint;
+use crate::shares::{Share, Shares};
 use crate::talk;
 
 /// Calls of one session that run and can be cancelled.
@@ -57,6 +58,7 @@ pub(crate) struct Session {
     pub(crate) over: CancellationToken,
     state: Mutex<Option<Box<State>>>,
     limits: Limits,
+    _share: Share,
     this: Weak<Self>,
 }
 
@@ -78,16 +80,26 @@ struct State {
     subscriptions: HashMap<String, (String, String)>,
 }
 
+/// Why there is no further session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TooMany {
+    /// There are as many as there may be, or the machine has no randomness.
+    All,
+    /// The principal has as many as one may have.
+    OfPrincipal,
+}
+
 /// All sessions.
 pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
     epoch: Instant,
     next_key: AtomicU64,
+    shares: Arc<Shares>,
 }
 
 impl Sessions {
     pub(crate) fn new() -> Self {
-        Self { table: dashmap::DashMap::new(), epoch: Instant::now(), next_key: AtomicU64::new(1) }
+        Self { table: dashmap::DashMap::new(), epoch: Instant::now(), next_key: AtomicU64::new(1), shares: Arc::default() }
     }
 
     fn now(&self) -> u64 {
@@ -98,7 +110,10 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session; `None` when there are too many or the machine has no randomness.
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// [`TooMany`].
     pub(crate) fn open(
         &self,
         principal: Principal,
@@ -106,12 +121,13 @@ impl Sessions {
         revision: Revision,
         declared: &[u8],
         limits: &crate::Limits,
-    ) -> Option<Arc<Session>> {
+    ) -> Result<Arc<Session>, TooMany> {
         if self.table.len() >= limits.sessions {
-            return None;
+            return Err(TooMany::All);
         }
+        let share = self.shares.take(&principal, limits.sessions_per_principal).ok_or(TooMany::OfPrincipal)?;
         let mut random = [0u8; 16];
-        getrandom::fill(&mut random).ok()?;
+        getrandom::fill(&mut random).map_err(|_| TooMany::All)?;
         let id: Box<str> = random.iter().map(|b| format!("{b:02x}")).collect::<String>().into();
         let carried = match declared {
             b"{}" => Bytes::from_static(b"{}"),
@@ -131,11 +147,12 @@ impl Sessions {
             over: CancellationToken::new(),
             state: Mutex::new(None),
             limits: Limits { buffer: limits.stream_buffer, question_timeout: limits.question_timeout },
+            _share: share,
             this: this.clone(),
             id: id.clone(),
         });
         self.table.insert(id, Arc::clone(&session));
-        Some(session)
+        Ok(session)
     }
 
     /// Whether there is a session with this id, whoever's it is.

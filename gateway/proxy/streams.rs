@@ -1,24 +1,25 @@
 //! The event streams that are open now: of everybody, for the metrics, and of each principal, up to a limit. A stream
-//! that ends gives its place back, and a principal without streams takes no room here.
+//! that ends gives its place back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dashmap::DashMap;
 use lockgate_authn::Principal;
+
+use crate::shares::{Share, Shares};
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Streams {
     all: AtomicUsize,
-    waiting: DashMap<Principal, usize>,
+    waiting: Arc<Shares>,
 }
 
 /// One open stream. Counted until it is dropped.
 pub(crate) struct Open {
     streams: Arc<Streams>,
-    /// Whose limit it counts against.
-    of: Option<Principal>,
+    /// Of those that wait for news.
+    _share: Option<Share>,
 }
 
 impl Streams {
@@ -28,31 +29,24 @@ impl Streams {
 
     /// A stream of a call: it ends with the call, and is bounded like calls are.
     pub(crate) fn of_call(self: &Arc<Self>) -> Open {
-        self.all.fetch_add(1, Ordering::Relaxed);
-        Open { streams: Arc::clone(self), of: None }
+        self.counted(None)
     }
 
     /// A stream that waits for news; `None` when its principal has `limit` of them already.
     pub(crate) fn open(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<Open> {
-        let mut count = self.waiting.entry(principal.clone()).or_insert(0);
-        if *count >= limit {
-            return None;
-        }
-        *count += 1;
-        drop(count);
+        let share = self.waiting.take(principal, limit)?;
+        Some(self.counted(Some(share)))
+    }
+
+    fn counted(self: &Arc<Self>, share: Option<Share>) -> Open {
         self.all.fetch_add(1, Ordering::Relaxed);
-        Some(Open { streams: Arc::clone(self), of: Some(principal.clone()) })
+        Open { streams: Arc::clone(self), _share: share }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.streams.all.fetch_sub(1, Ordering::Relaxed);
-        let Some(principal) = &self.of else { return };
-        self.streams.waiting.remove_if_mut(principal, |_, count| {
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
     }
 }
 

@@ -100,7 +100,7 @@ async fn calls_to_one_server_are_bounded() {
 #[tokio::test]
 async fn sessions_are_bounded_in_number_and_time() {
     let server = Upstream::http(modern(&["t"])).await;
-    let limits = json!({"sessions": 2, "session_idle": 10});
+    let limits = json!({"sessions": 2, "sessions_per_principal": 2, "session_idle": 10});
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "limits": limits})).await;
     let (one, two) = (gate.session("/mcp", "2025-11-25").await, gate.session("/mcp", "2025-11-25").await);
     let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;

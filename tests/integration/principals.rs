@@ -1,4 +1,4 @@
-//! Two callers with keys of their own (rows A-05, S-03, T-08, F-13): nothing that is kept for one can be used by the
+//! Two callers with keys of their own (rows A-05, F-07, F-13, S-03, T-08): nothing that is kept for one can be used by the
 //! other, whatever they know of each other. And the life of a key: made, used, revoked, while the gateway runs.
 
 use crate::rig::client::{MODERN, Request};
@@ -163,6 +163,77 @@ async fn sealed_tokens_are_of_one_principal() {
         assert_eq!(foreign.text(), unknown.text());
         assert_eq!(server.count(method), 0);
         assert_eq!(ask(&task).by(&one).send(at).await.code(), 0, "{method}");
+    }
+}
+
+/// F-07: what a server lets nobody but its reader keep is told to that reader alone, whoever asks first and how often.
+#[tokio::test]
+async fn what_is_private_to_one_is_not_told_to_another() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+        "server/discover" => Say::Json(heard.result(json!({
+            "resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"resources": {}, "tools": {}},
+            "ttlMs": 60_000, "cacheScope": "private",
+        }))),
+        "resources/read" => {
+            let turn = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let contents = json!([{"uri": "test://mine", "text": format!("reading {turn}")}]);
+            let result =
+                json!({"resultType": "complete", "contents": contents, "ttlMs": 60_000, "cacheScope": "private"});
+            Say::Json(heard.result(result))
+        }
+        "resources/list" => Say::Json(heard.result(json!({
+            "resultType": "complete", "resources": [{"uri": "test://mine", "name": "m"}], "ttlMs": 60_000,
+            "cacheScope": "private",
+        }))),
+        "resources/templates/list" => Say::Json(heard.result(json!({
+            "resultType": "complete", "resourceTemplates": [], "ttlMs": 60_000, "cacheScope": "private",
+        }))),
+        _ => modern(&["t"])(heard),
+    })
+    .await;
+    let gate = gate(&server, json!({})).await;
+    let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
+    let mut told: Vec<String> = Vec::new();
+    for who in [&one, &two, &one, &two, &two] {
+        let read = Request::modern("/mcp", "resources/read", json!({"uri": "a+test://mine"})).by(who);
+        let result = read.send(gate.address).await.result();
+        assert_eq!(result["cacheScope"], "private", "{result}");
+        told.push(result["contents"][0]["text"].as_str().unwrap().to_owned());
+    }
+    // Each of them heard what the server said to it, and nothing that it said to somebody else.
+    assert_eq!(told, ["reading 0", "reading 1", "reading 2", "reading 3", "reading 4"]);
+    let session = session(&gate, &two, "2025-11-25").await;
+    let read = Request::legacy("/mcp", &session, 1, "resources/read", &json!({"uri": "a+test://mine"})).by(&two);
+    assert_eq!(read.send(gate.address).await.result()["contents"][0]["text"], "reading 5");
+}
+
+/// `limits.sessions_per_principal`: one caller's next session is refused by that name, and the rest is left to others. By
+/// default it is half of all.
+#[tokio::test]
+async fn one_caller_cannot_take_all_sessions() {
+    let server = Upstream::http(modern(&["t"])).await;
+    for limits in [json!({"sessions": 3}), json!({"sessions": 3, "sessions_per_principal": 2})] {
+        let gate = gate(&server, json!({"limits": limits})).await;
+        let (one, two) = (key(&gate, "one", &[]).await, key(&gate, "two", &[]).await);
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"},
+        }});
+        let open =
+            async |key: &str| Request::bare("POST", "/mcp", initialize.to_string()).by(key).send(gate.address).await;
+        let first = open(&one).await;
+        assert_eq!((first.status, open(&one).await.status), (200, 200), "{}", first.text());
+        let refused = open(&one).await;
+        assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
+        assert!(refused.text().contains("limits.sessions_per_principal"), "{}", refused.text());
+        assert!(refused.header("retry-after").is_some());
+        assert_eq!(open(&two).await.status, 200, "the place that is left");
+        let full = open(&two).await;
+        assert!(full.status == 503 && full.text().contains("(limits.sessions)"), "{}", full.text());
+        let id = first.header("mcp-session-id").unwrap();
+        let end = Request::bare("DELETE", "/mcp", "").with("Mcp-Session-Id", id).by(&one);
+        assert_eq!(end.send(gate.address).await.status, 204);
+        assert_eq!(open(&one).await.status, 200, "one was given back");
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Limits {
     pub depth: Whole<8, 128, 64>,
     /// Legacy sessions alive at once, 1–1000000.
     pub sessions: Whole<1, 1_000_000, 10_000>,
+    /// Legacy sessions of one caller alive at once, 1–1000000. Default: half of `sessions`.
+    pub sessions_per_principal: Option<Whole<1, 1_000_000, 0>>,
     /// Time without a request after which a legacy session ends, 10–86400 s.
     pub session_idle: Seconds<10, 86_400, 1800>,
     /// Requests that run at once, 1–100000.
