@@ -15,6 +15,7 @@ use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_egress::Connector;
 use lockgate_listener::{Receive, Server, Stdio};
+use lockgate_proxy::budget::Budget;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
@@ -170,6 +171,10 @@ impl Receive for App {
 
     fn turned_away(&self, why: Rejection, words: Cow<'static, str>) {
         self.gateway.turned_away(why, words);
+    }
+
+    fn budget(&self) -> &Arc<Budget> {
+        self.gateway.budget()
     }
 
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {

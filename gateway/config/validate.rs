@@ -164,6 +164,7 @@ impl Check<'_> {
                     .as_ref()
                     .map_or(limits.sessions.size().div_ceil(2), raw::leaf::Bounded::size),
                 session_idle: limits.session_idle.duration(),
+                bytes_in_flight: limits.bytes_in_flight.size(),
                 page_items: limits.page_items.size(),
                 discovery_deadline: limits.discovery_deadline.duration(),
                 streams_per_principal: limits.streams_per_principal.size(),

@@ -1,14 +1,24 @@
 //! Plays the part of a Streamable HTTP client towards a [`Receive`], for transports that have no headers of their own:
 //! keeps the session id that `initialize` brought and pours replies into one line of messages.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_authn::{Peer, Principal};
+use lockgate_protocol::write;
+use lockgate_proxy::budget::{Budget, Hold};
 use lockgate_proxy::face::{Endpoint, Events, Inbound, Reply, Text, Verb};
 use tokio::sync::mpsc;
 
 use crate::Receive;
+use crate::refusal::Refusal;
+
+/// Messages that wait for a client that reads slowly.
+const BUFFER: usize = 64;
+/// What a message that waits takes besides its text.
+const OVERHEAD: usize = 1024;
 
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -49,6 +59,46 @@ impl Caller {
     }
 }
 
+/// Where messages wait, one after another, for a client that reads them. Each counts in the account of bytes in flight.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    out: mpsc::Sender<Waiting>,
+    budget: Arc<Budget>,
+}
+
+/// A message in a [`Queue`].
+pub(crate) struct Waiting {
+    pub text: Text,
+    _held: Hold,
+}
+
+impl Queue {
+    pub(crate) fn new(budget: &Arc<Budget>) -> (Self, mpsc::Receiver<Waiting>) {
+        let (out, texts) = mpsc::channel(BUFFER);
+        (Self { out, budget: Arc::clone(budget) }, texts)
+    }
+
+    /// Waits for room; `false` when nobody reads any more. Without memory for it, an answer becomes words that say so, and
+    /// anything else is left out.
+    pub(crate) async fn send(&self, text: Text) -> bool {
+        let mut held = Hold::none(Arc::clone(&self.budget));
+        let text = match held.grow(text.own_len().saturating_add(OVERHEAD)) {
+            Ok(()) => text,
+            Err(_) => {
+                tracing::info!(bytes = text.len(), "a message was dropped: limits.bytes_in_flight is reached");
+                let Some(id) = write::id_of_response(text.start()) else { return true };
+                Text::Whole(Refusal::Unread.text(Some(id)))
+            }
+        };
+        self.out.send(Waiting { text, _held: held }).await.is_ok()
+    }
+
+    /// Ready when nobody reads any more.
+    pub(crate) async fn closed(&self) {
+        self.out.closed().await;
+    }
+}
+
 /// The session id that a reply brought.
 pub(crate) fn session(reply: &Reply) -> Option<HeaderValue> {
     let (Reply::Message { headers, .. } | Reply::Empty { headers, .. } | Reply::Stream { headers, .. }) = reply;
@@ -57,9 +107,9 @@ pub(crate) fn session(reply: &Reply) -> Option<HeaderValue> {
 
 /// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without any is the silence
 /// that a cancelled request gets.
-pub(crate) async fn pour(reply: Reply, out: &mpsc::Sender<Text>) -> bool {
+pub(crate) async fn pour(reply: Reply, out: &Queue) -> bool {
     match reply {
-        Reply::Message { body, .. } => !body.is_empty() && out.send(body).await.is_ok(),
+        Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
         Reply::Empty { .. } => false,
         Reply::Stream { events, .. } => {
             drain(events, out).await;
@@ -69,12 +119,12 @@ pub(crate) async fn pour(reply: Reply, out: &mpsc::Sender<Text>) -> bool {
 }
 
 /// Hands on the messages of a stream until it ends or nobody listens any more.
-pub(crate) async fn drain(mut events: Events, out: &mpsc::Sender<Text>) {
+pub(crate) async fn drain(mut events: Events, out: &Queue) {
     while let Some(event) = events.next().await {
         if event.data.is_empty() {
             continue;
         }
-        if out.send(Text::Whole(event.data)).await.is_err() {
+        if !out.send(Text::Whole(event.data)).await {
             break;
         }
     }

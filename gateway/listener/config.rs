@@ -40,7 +40,7 @@ pub struct Clients {
     pub required: bool,
 }
 
-/// Bounds on what a connection may send. Every one answers with a distinct error.
+/// Bounds on what a connection may send and leave unread. Whoever is turned away by one reads which it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request body, or of one line in stdio mode (413).
@@ -49,12 +49,12 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Time to receive the header block, and again for the body (408).
     pub read_timeout: Duration,
+    /// How long a client may take none of what is written to it; then its connection ends.
+    pub write_timeout: Duration,
     /// Open connections; further ones wait in the accept queue.
     pub connections: usize,
     /// Requests that run at once.
     pub concurrent_requests: usize,
     /// Requests that wait for a place; one more is answered with 503 and `Retry-After`.
     pub queued_requests: usize,
-    /// Bytes of request bodies in flight over all connections (503).
-    pub bytes_in_flight: usize,
 }

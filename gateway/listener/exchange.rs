@@ -12,7 +12,9 @@ use http::header::{
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
-use lockgate_proxy::face::{Endpoint, Inbound, Verb};
+use lockgate_protocol::write;
+use lockgate_proxy::budget::{Budget, Hold};
+use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
@@ -20,7 +22,7 @@ use crate::Receive;
 use crate::config::Config;
 use crate::gate::{self, Gate};
 use crate::http::Other;
-use crate::intake::{self, Bounds, Budget, Held};
+use crate::intake::{self, Bounds};
 use crate::outflow::{Outflow, assemble, respond};
 use crate::places::Places;
 use crate::refusal::Refusal;
@@ -43,7 +45,6 @@ pub(crate) struct Shared {
     pub config: Config,
     pub gate: Gate,
     pub places: Arc<Places>,
-    pub budget: Arc<Budget>,
     pub sessions: Arc<Sessions>,
 }
 
@@ -80,16 +81,15 @@ impl Shared {
         Self {
             gate: Gate::new(&config),
             places: Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests)),
-            budget: Arc::new(Budget::new(limits.bytes_in_flight)),
             sessions: Arc::new(Sessions::new(limits.connections)),
             config,
         }
     }
 
     /// Reads a body within the configured bounds.
-    pub(crate) async fn read<P>(&self, body: Incoming, budget: P) -> Result<(Bytes, Held<P>), Refusal>
+    pub(crate) async fn read<P>(&self, body: Incoming, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
     where
-        P: std::ops::Deref<Target = Budget>,
+        P: AsRef<Budget>,
     {
         let bounds = Bounds { bytes: self.config.limits.body_bytes, time: self.config.limits.read_timeout };
         intake::read(body, bounds, budget).await
@@ -139,7 +139,7 @@ async fn react<R: Receive, O: Other>(
 
 fn refuse<B>(receive: &impl Receive, refusal: Refusal) -> Response<Outflow<B>> {
     receive.turned_away(refusal.why(), refusal.wire().2);
-    refusal.response().map(|bytes| Outflow::Whole { bytes })
+    refusal.response().map(Outflow::whole)
 }
 
 fn path(path: &str, sse: bool) -> Path {
@@ -187,15 +187,16 @@ async fn mcp<R: Receive, O: Other>(
         let credentials = link.credentials(&mut headers)?;
         let principal = match link.receive.identify(&endpoint, &credentials).await {
             Ok(principal) => principal,
-            Err(reply) => return Ok(respond(reply, keep_alive, active)),
+            Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
         };
         let place = Places::enter(&*link.shared.places).await?;
-        let (body, held) = link.shared.read(body, &*link.shared.budget).await?;
+        let (body, mut held) = link.shared.read(body, active).await?;
         let inbound = Inbound { endpoint, peer: credentials.peer, principal, verb: Verb::Post(body), headers };
         let reply = link.receive.receive(inbound).await;
         // From here on a stream only waits, and a message only has to be written.
-        drop((place, held));
-        return Ok(respond(reply, keep_alive, active));
+        drop(place);
+        let reply = fit(&*link.receive, reply, &mut held);
+        return Ok(respond(reply, keep_alive, held));
     }
     let verb = match *request.method() {
         Method::GET => Verb::Get,
@@ -210,7 +211,7 @@ async fn mcp<R: Receive, O: Other>(
     let credentials = link.credentials(&mut headers)?;
     let principal = match link.receive.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, active)),
+        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
     // The stream that a GET opens waits for ever, so it never takes a place.
     let place = match verb {
@@ -219,7 +220,23 @@ async fn mcp<R: Receive, O: Other>(
     };
     let reply = link.receive.receive(Inbound { endpoint, peer: credentials.peer, principal, verb, headers }).await;
     drop(place);
-    Ok(respond(reply, keep_alive, active))
+    Ok(respond(reply, keep_alive, Hold::none(active)))
+}
+
+/// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by words that say so.
+fn fit(receive: &impl Receive, reply: Reply, held: &mut Hold<Active>) -> Reply {
+    let Reply::Message { body, .. } = &reply else {
+        held.shrink(usize::MAX);
+        return reply;
+    };
+    if held.set(body.own_len()).is_ok() {
+        return reply;
+    }
+    let refusal = Refusal::Unread;
+    receive.turned_away(refusal.why(), refusal.wire().2);
+    let body = refusal.text(write::id_of_response(body.start()));
+    held.shrink(usize::MAX);
+    Reply::Message { status: refusal.wire().0, headers: HeaderMap::new(), body: Text::Whole(body) }
 }
 
 fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
@@ -312,7 +329,7 @@ fn metadata<B>(method: &Method, headers: &HeaderMap, document: String) -> Result
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
-    Ok(assemble(StatusCode::OK, headers, Outflow::Whole { bytes: document.into() }))
+    Ok(assemble(StatusCode::OK, headers, Outflow::whole(document.into())))
 }
 
 /// The answer to OPTIONS: what may be sent here, to a page and to anybody else.

@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode};
 use lockgate_authn::{Credentials, Identity, Principal};
+use lockgate_proxy::budget::Budget;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,7 +26,7 @@ use crate::{Receive, Server};
 
 type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
 
-pub(crate) struct Fake(Box<Answer>);
+pub(crate) struct Fake(Box<Answer>, Arc<Budget>);
 
 /// Everybody is the bearer token that they send, except `stranger`, who is refused.
 impl Receive for Fake {
@@ -42,6 +43,10 @@ impl Receive for Fake {
 
     fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
 
+    fn budget(&self) -> &Arc<Budget> {
+        &self.1
+    }
+
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
         (self.0)(inbound)
     }
@@ -52,7 +57,16 @@ where
     F: Fn(Inbound) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
-    Arc::new(Fake(Box::new(move |inbound| answer(inbound).boxed())))
+    fake_within(100_000, answer)
+}
+
+/// The same with so many bytes in flight.
+pub(crate) fn fake_within<F, A>(bytes: usize, answer: F) -> Arc<Fake>
+where
+    F: Fn(Inbound) -> A + Send + Sync + 'static,
+    A: Future<Output = Reply> + Send + 'static,
+{
+    Arc::new(Fake(Box::new(move |inbound| answer(inbound).boxed()), Arc::new(Budget::new(bytes))))
 }
 
 /// Answers every message with itself, and GET and DELETE with a word.
@@ -86,10 +100,10 @@ pub(crate) fn config() -> Config {
             body_bytes: 1000,
             header_bytes: 2000,
             read_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(10),
             connections: 100,
             concurrent_requests: 10,
             queued_requests: 10,
-            bytes_in_flight: 100_000,
         },
     }
 }

@@ -14,6 +14,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::graceful::GracefulConnection;
+use lockgate_telemetry::Rejection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +26,7 @@ use crate::config::Config;
 use crate::exchange::{Link, Shared, answer};
 use crate::outflow::BoxError;
 use crate::tls::{self, Identity};
-use crate::watch::{self, Connections, Entry, Order, Pulse, Wire};
+use crate::watch::{self, Connections, Entry, Meter, Order, Pulse, Wire};
 
 const BACKLOG: i32 = 1024;
 /// Requests at once on one HTTP/2 connection.
@@ -150,11 +151,11 @@ impl Server {
         grace: Duration,
     ) -> io::Result<usize> {
         let listener = TcpListener::from_std(self.listener)?;
-        let connections = Connections::new();
+        let connections = Connections::new(Arc::clone(receive.budget()));
         let app = App { shared: self.shared, receive, other, identity: self.identity, http: Http::default() };
         let app = Arc::new(app.configured());
-        let head = app.shared.config.limits.read_timeout;
-        let tick = (head / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
+        let (head, write) = (app.shared.config.limits.read_timeout, app.shared.config.limits.write_timeout);
+        let tick = (head.min(write) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looked = Instant::now();
@@ -164,7 +165,7 @@ impl Server {
                 biased;
                 () = &mut shutdown => break,
                 _ = ticks.tick() => {
-                    connections.sweep(tick, head);
+                    connections.sweep(tick, head, write);
                     if let Some(identity) = app.identity.as_ref().filter(|_| looked.elapsed() >= RELOAD) {
                         looked = Instant::now();
                         Arc::clone(identity).look_in_background();
@@ -259,7 +260,8 @@ async fn serve<R: Receive, O: Other>(
     remote: SocketAddr,
     permit: OwnedSemaphorePermit,
 ) {
-    let pulse = Arc::clone(&entry.pulse);
+    let (pulse, known, receive) = (Arc::clone(&entry.pulse), Arc::clone(&entry.pulse), Arc::clone(&app.receive));
+    let write = app.shared.config.limits.write_timeout;
     let task = async move {
         let Ok(local) = stream.local_addr() else { return };
         let _ = stream.set_nodelay(true);
@@ -267,14 +269,14 @@ async fn serve<R: Receive, O: Other>(
             shared: Arc::clone(&app.shared),
             receive: Arc::clone(&app.receive),
             other: app.other.clone(),
-            pulse,
+            pulse: Arc::clone(&pulse),
             remote,
             local: local.ip().to_canonical(),
             certificate,
             host: OnceLock::new(),
         };
         if let Some(identity) = &app.identity {
-            match identity.acceptor().accept(stream).await {
+            match identity.acceptor().accept(Meter::new(stream, Arc::clone(&pulse))).await {
                 Ok(stream) => {
                     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     match tls::holder(stream.get_ref().1) {
@@ -285,10 +287,17 @@ async fn serve<R: Receive, O: Other>(
                 Err(error) => tracing::debug!(%error, "TLS handshake failed"),
             }
         } else if let Ok(two) = opens_http2(&stream).await {
+            let stream = Meter::new(stream, Arc::clone(&pulse));
             speak(&app.http, link(None), stream, two).await;
         }
     };
     watch::run(entry, task).await;
+    if known.order() == Order::Unread {
+        let seconds = write.as_secs();
+        tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
+        let words = format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
+        receive.turned_away(Rejection::SlowClient, words.into());
+    }
     drop(permit);
 }
 

@@ -1,28 +1,18 @@
 //! Reads a request body once, whole, within its bounds of size, time and memory. A body that came along with its
 //! headers costs no timer and no copy. It does not look at what it reads.
 
-use std::ops::Deref;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
+use lockgate_proxy::budget::{Budget, Full, Hold};
 
 use crate::refusal::Refusal;
 
 /// First guess at the size of a body that does not say how long it is.
 const GUESS: usize = 16 * 1024;
-
-/// Memory that bodies of all connections may take together.
-pub(crate) struct Budget(AtomicUsize);
-
-/// A part of the budget, given back when dropped.
-pub(crate) struct Held<P: Deref<Target = Budget>> {
-    budget: P,
-    bytes: usize,
-}
 
 /// How much may be read, and for how long.
 #[derive(Clone, Copy)]
@@ -31,40 +21,19 @@ pub(crate) struct Bounds {
     pub time: Duration,
 }
 
-impl Budget {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(AtomicUsize::new(bytes))
-    }
-}
-
-impl<P: Deref<Target = Budget>> Held<P> {
-    fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let less = |left: usize| left.checked_sub(bytes);
-        self.budget.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).map_err(|_| Refusal::Memory)?;
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-impl<P: Deref<Target = Budget>> Drop for Held<P> {
-    fn drop(&mut self) {
-        self.budget.0.fetch_add(self.bytes, Ordering::Relaxed);
-    }
-}
-
 /// The whole body, and what it holds of the budget.
-pub(crate) async fn read<B, P>(body: B, bounds: Bounds, budget: P) -> Result<(Bytes, Held<P>), Refusal>
+pub(crate) async fn read<B, P>(body: B, bounds: Bounds, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
 where
     B: Body<Data = Bytes>,
-    P: Deref<Target = Budget>,
+    P: AsRef<Budget>,
 {
-    let mut held = Held { budget, bytes: 0 };
+    let mut held = Hold::none(budget);
     let declared = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if let Some(bytes) = declared {
         if bytes > bounds.bytes {
             return Err(Refusal::TooLarge { limit: bounds.bytes });
         }
-        held.grow(bytes)?;
+        held.grow(bytes).map_err(full)?;
     }
     let bytes = {
         let mut all = pin!(collect(body, bounds.bytes, declared, &mut held));
@@ -76,10 +45,14 @@ where
     Ok((bytes, held))
 }
 
-async fn collect<B, P>(body: B, limit: usize, declared: Option<usize>, held: &mut Held<P>) -> Result<Bytes, Refusal>
+fn full(_: Full) -> Refusal {
+    Refusal::Memory
+}
+
+async fn collect<B, P>(body: B, limit: usize, declared: Option<usize>, held: &mut Hold<P>) -> Result<Bytes, Refusal>
 where
     B: Body<Data = Bytes>,
-    P: Deref<Target = Budget>,
+    P: AsRef<Budget>,
 {
     let mut body = pin!(body);
     let mut first = Bytes::new();
@@ -92,7 +65,7 @@ where
             return Err(Refusal::TooLarge { limit });
         }
         if declared.is_none() {
-            held.grow(data.len())?;
+            held.grow(data.len()).map_err(full)?;
         }
         if total == data.len() {
             first = data;

@@ -21,8 +21,10 @@ mod tls;
 mod watch;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use lockgate_authn::{Credentials, Principal};
+use lockgate_proxy::budget::Budget;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_telemetry::Rejection;
 
@@ -45,6 +47,9 @@ pub trait Receive: Send + Sync + 'static {
 
     /// An exchange that went no further than the listener, for the record.
     fn turned_away(&self, why: Rejection, words: Cow<'static, str>);
+
+    /// The account of bytes in flight.
+    fn budget(&self) -> &Arc<Budget>;
 
     /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send;

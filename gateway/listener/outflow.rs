@@ -1,19 +1,22 @@
 //! Response bodies: nothing, one text, a text in three chunks, an event stream with signs of life, or another service's.
-//! One concrete type, so that a response costs no box.
+//! One concrete type, so that a response costs no box. What is written counts in the account of bytes in flight until the
+//! connection has taken it.
 
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use lockgate_protocol::sse;
+use lockgate_protocol::{sse, write};
+use lockgate_proxy::budget::Hold;
 use lockgate_proxy::face::{Events, Outgoing, Reply, Text};
 use tokio::time::{Instant, Sleep};
 
+use crate::refusal::Refusal;
 use crate::watch::Active;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -24,10 +27,50 @@ pin_project_lite::pin_project! {
     /// The body of any response; `B` is the body type of the service for other paths.
     #[project = Parts]
     pub(crate) enum Outflow<B> {
-        Whole { bytes: Bytes },
-        Spliced { chunks: [Bytes; 3] },
+        Whole { bytes: Bytes, held: Option<Hold<Active>> },
+        Spliced { chunks: [Bytes; 3], held: Option<Hold<Active>> },
         Events { stream: EventStream },
         Other { #[pin] body: B },
+    }
+}
+
+/// Bytes on their way to a client. The last of a body hold what the whole body takes.
+pub(crate) struct Chunk {
+    bytes: Bytes,
+    held: Option<Hold<Active>>,
+}
+
+impl Chunk {
+    fn new(bytes: Bytes, held: Option<Hold<Active>>) -> Self {
+        if let Some(held) = &held {
+            held.by().owes();
+        }
+        Self { bytes, held }
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some(held) = &self.held {
+            held.by().pays();
+        }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(held) = &self.held {
+            held.by().owes_no_more();
+        }
     }
 }
 
@@ -40,7 +83,7 @@ pub(crate) struct EventStream {
     written: Instant,
     timer: Pin<Box<Sleep>>,
     /// Keeps the connection from counting as idle.
-    _active: Active,
+    active: Active,
 }
 
 impl EventStream {
@@ -49,16 +92,19 @@ impl EventStream {
         let interval = interval.max(Duration::from_millis(10));
         let written = Instant::now();
         let timer = Box::pin(tokio::time::sleep(interval));
-        Self { first, events, interval, written, timer, _active: active }
+        Self { first, events, interval, written, timer, active }
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
         if !self.first.is_empty() {
-            return Poll::Ready(Some(std::mem::take(&mut self.first)));
+            return Poll::Ready(Some(Chunk::new(std::mem::take(&mut self.first), None)));
         }
-        if let Poll::Ready(event) = self.events.as_mut().poll_next(cx) {
-            self.written = Instant::now();
-            return Poll::Ready(event.as_ref().map(event_text));
+        while let Poll::Ready(event) = self.events.as_mut().poll_next(cx) {
+            let Some(event) = event else { return Poll::Ready(None) };
+            if let Some(chunk) = self.counted(event) {
+                self.written = Instant::now();
+                return Poll::Ready(Some(chunk));
+            }
         }
         loop {
             ready!(self.timer.as_mut().poll(cx));
@@ -72,8 +118,19 @@ impl EventStream {
             self.timer.as_mut().reset(now + self.interval);
             let mut out = BytesMut::with_capacity(3);
             sse::comment(&mut out);
-            return Poll::Ready(Some(out.freeze()));
+            return Poll::Ready(Some(Chunk::new(out.freeze(), None)));
         }
+    }
+
+    /// An event that counts until it is written. Without memory for it, an answer becomes words that say so, and anything
+    /// else is left out.
+    fn counted(&self, mut event: Outgoing) -> Option<Chunk> {
+        let mut held = Hold::none(self.active.again());
+        if held.grow(event.data.len()).is_err() {
+            tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
+            event.data = Refusal::Unread.text(Some(write::id_of_response(&event.data)?));
+        }
+        Some(Chunk::new(event_text(&event), Some(held)))
     }
 }
 
@@ -92,7 +149,12 @@ fn event_text(event: &Outgoing) -> Bytes {
 
 impl<B> Outflow<B> {
     pub(crate) const fn empty() -> Self {
-        Self::Whole { bytes: Bytes::new() }
+        Self::whole(Bytes::new())
+    }
+
+    /// A few words that count nowhere.
+    pub(crate) const fn whole(bytes: Bytes) -> Self {
+        Self::Whole { bytes, held: None }
     }
 }
 
@@ -101,23 +163,35 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    type Data = Bytes;
+    type Data = Chunk;
     type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, BoxError>>> {
         let chunk = match self.project() {
-            Parts::Whole { bytes } => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
-            Parts::Spliced { chunks } => chunks.iter_mut().find(|chunk| !chunk.is_empty()).map(std::mem::take),
+            Parts::Whole { bytes, held } => Some(std::mem::take(bytes))
+                .filter(|bytes| !bytes.is_empty())
+                .map(|bytes| Chunk::new(bytes, held.take())),
+            Parts::Spliced { chunks, held } => {
+                let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
+                left.next().map(|chunk| {
+                    let held = if left.next().is_none() { held.take() } else { None };
+                    Chunk::new(std::mem::take(chunk), held)
+                })
+            }
             Parts::Events { stream } => ready!(stream.poll(cx)),
-            Parts::Other { body } => return body.poll_frame(cx).map(|frame| frame.map(|f| f.map_err(Into::into))),
+            Parts::Other { body } => {
+                let frame = ready!(body.poll_frame(cx));
+                let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| Chunk::new(bytes, None));
+                return Poll::Ready(frame.map(|frame| frame.map(counted).map_err(Into::into)));
+            }
         };
-        Poll::Ready(chunk.map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole { bytes } => bytes.is_empty(),
-            Self::Spliced { chunks } => chunks.iter().all(Bytes::is_empty),
+            Self::Whole { bytes, .. } => bytes.is_empty(),
+            Self::Spliced { chunks, .. } => chunks.iter().all(Bytes::is_empty),
             Self::Events { .. } => false,
             Self::Other { body } => body.is_end_stream(),
         }
@@ -125,29 +199,30 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole { bytes } => SizeHint::with_exact(bytes.len() as u64),
-            Self::Spliced { chunks } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
+            Self::Spliced { chunks, .. } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
             Self::Events { .. } => SizeHint::default(),
             Self::Other { body } => body.size_hint(),
         }
     }
 }
 
-/// A reply as an HTTP response.
-pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, active: Active) -> Response<Outflow<B>> {
+/// A reply as an HTTP response. `held` is what its body takes.
+pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<Active>) -> Response<Outflow<B>> {
     match reply {
         Reply::Message { status, mut headers, body } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            let held = Some(held);
             let body = match body {
-                Text::Whole(bytes) => Outflow::Whole { bytes },
-                Text::Spliced(chunks) => Outflow::Spliced { chunks },
+                Text::Whole(bytes) => Outflow::Whole { bytes, held },
+                Text::Spliced(chunks) | Text::Shared(chunks) => Outflow::Spliced { chunks, held },
             };
             assemble(status, headers, body)
         }
         Reply::Empty { status, headers } => assemble(status, headers, Outflow::empty()),
         Reply::Stream { headers, events } => {
-            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, active))
+            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().again()))
         }
     }
 }

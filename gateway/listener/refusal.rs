@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use lockgate_protocol::{code, write};
+use lockgate_proxy::budget::DROPPED;
 use lockgate_telemetry::Rejection;
 
 /// A request that never reaches the proxy.
@@ -39,6 +40,8 @@ pub(crate) enum Refusal {
     Busy,
     /// Bodies in flight take all the memory that they may.
     Memory,
+    /// There is no memory for the answer until clients have read theirs.
+    Unread,
     /// No such HTTP+SSE session, or somebody else's.
     NoSession,
 }
@@ -94,8 +97,10 @@ impl Refusal {
             Self::Memory => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 code::OVERLOADED,
-                "too many bytes of requests are in flight: try again",
+                "too many bytes are in flight (limits.bytes_in_flight): try again",
             ),
+            // Without `Retry-After`: what was called may have had its effect.
+            Self::Unread => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, DROPPED),
             Self::NoSession => (StatusCode::NOT_FOUND, code::INVALID_REQUEST, "no such session"),
         };
         (status, code, words.into())
@@ -110,7 +115,7 @@ impl Refusal {
             Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept => Rejection::Unsupported,
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
             Self::Slow => Rejection::SlowClient,
-            Self::Busy | Self::Memory => Rejection::Overloaded,
+            Self::Busy | Self::Memory | Self::Unread => Rejection::Overloaded,
             Self::NoSession => Rejection::Session,
         }
     }

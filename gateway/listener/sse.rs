@@ -15,12 +15,13 @@ use hyper::body::Incoming;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::{self, From, Message};
 use lockgate_protocol::sse;
-use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Text, Verb};
+use lockgate_proxy::budget::Hold;
+use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Verb};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::Receive;
-use crate::bridge::{self, Caller, SESSION};
+use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
 use crate::exchange::{Link, Reaction, check_post, preflight};
 use crate::http::Other;
 use crate::outflow::{EventStream, respond, stream};
@@ -28,8 +29,6 @@ use crate::places::Places;
 use crate::refusal::Refusal;
 use crate::watch::Active;
 
-/// Messages that wait for a client that reads slowly.
-const BUFFER: usize = 64;
 /// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
 const DEPTH: usize = 128;
 const STREAM_METHODS: &str = "GET, OPTIONS";
@@ -46,7 +45,7 @@ pub(crate) struct Sessions {
 #[derive(Clone)]
 struct Session {
     owner: Arc<Owner>,
-    out: mpsc::Sender<Text>,
+    out: Queue,
 }
 
 /// Whose stream it is, and which session of the proxy it stands for.
@@ -106,10 +105,10 @@ pub(crate) async fn open<R: Receive, O: Other>(
     let credentials = link.credentials(&mut headers)?;
     let principal = match link.receive.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, active)),
+        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
     let caller = Caller { peer: credentials.peer, principal, endpoint };
-    let (out, messages) = mpsc::channel(BUFFER);
+    let (out, messages) = Queue::new(link.receive.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
     let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;
     let mut first = BytesMut::new();
@@ -138,12 +137,12 @@ pub(crate) async fn message<R: Receive, O: Other>(
     let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
     let principal = match link.receive.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, link.pulse.begin())),
+        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(link.pulse.begin()))),
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
     let place = Places::enter(Arc::clone(&link.shared.places)).await?;
-    let (body, held) = link.shared.read(body, Arc::clone(&link.shared.budget)).await?;
+    let (body, held) = link.shared.read(body, Arc::clone(link.receive.budget())).await?;
 
     headers.remove(SESSION);
     if let Some(proxied) = session.owner.proxied.lock().clone() {
@@ -155,7 +154,7 @@ pub(crate) async fn message<R: Receive, O: Other>(
     let inbound = caller.with_headers(Verb::Post(body.clone()), headers);
     let receive = Arc::clone(&link.receive);
     if !matches!(jsonrpc::parse(body, DEPTH, From::Client), Ok(Message::Request(_))) {
-        return Ok(respond(receive.receive(inbound).await, keep_alive, link.pulse.begin()));
+        return Ok(respond(receive.receive(inbound).await, keep_alive, Hold::none(link.pulse.begin())));
     }
     let gone = session.out.clone();
     let work = async move {
@@ -175,7 +174,7 @@ pub(crate) async fn message<R: Receive, O: Other>(
         tokio::spawn(work);
     }
     let accepted = Reply::Empty { status: http::StatusCode::ACCEPTED, headers: HeaderMap::new() };
-    Ok(respond(accepted, keep_alive, link.pulse.begin()))
+    Ok(respond(accepted, keep_alive, Hold::none(link.pulse.begin())))
 }
 
 fn session_id(query: Option<&str>) -> &str {
@@ -212,7 +211,7 @@ impl Session {
 
 /// The messages of a stream. Dropping it ends the session.
 struct Messages<R: Receive> {
-    messages: mpsc::Receiver<Text>,
+    messages: mpsc::Receiver<Waiting>,
     id: String,
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
@@ -223,8 +222,8 @@ impl<R: Receive> Stream for Messages<R> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        let outgoing = |text: Text| Outgoing { data: text.into_bytes(), ..Outgoing::default() };
-        self.messages.poll_recv(cx).map(|text| text.map(outgoing))
+        let outgoing = |waiting: Waiting| Outgoing { data: waiting.text.into_bytes(), ..Outgoing::default() };
+        self.messages.poll_recv(cx).map(|waiting| waiting.map(outgoing))
     }
 }
 

@@ -18,21 +18,18 @@ use lockgate_protocol::jsonrpc::{self, From, Message, Request};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
-use lockgate_proxy::face::{Endpoint, Inbound, Text, Verb};
+use lockgate_proxy::face::{Endpoint, Inbound, Verb};
 use lockgate_telemetry::request::{Tag, within};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::Receive;
-use crate::bridge::{self, Caller, text};
+use crate::bridge::{self, Caller, Queue, text};
 use crate::places::Places;
 use crate::refusal::Refusal;
 
 use self::lines::{Line, Lines};
 
-/// Messages that wait for a client that reads slowly.
-const BUFFER: usize = 64;
 /// How long `initialize` may take, because everything behind it waits.
 const HANDSHAKE: Duration = Duration::from_secs(60);
 /// How long the last bytes and the end of the session may take.
@@ -70,7 +67,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
     R: Receive,
 {
-    let (out, texts) = mpsc::channel(BUFFER);
+    let (out, texts) = Queue::new(receive.budget());
     let mut writer = tokio::spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
     let endpoint = Endpoint::All;
@@ -114,7 +111,7 @@ struct Face<R> {
     caller: Caller,
     limits: Stdio,
     places: Arc<Places>,
-    out: mpsc::Sender<Text>,
+    out: Queue,
     /// The legacy session, from its handshake on.
     session: Option<HeaderValue>,
     running: JoinSet<()>,
@@ -140,7 +137,7 @@ struct Job {
 }
 
 impl<R: Receive> Face<R> {
-    fn new(receive: Arc<R>, caller: Caller, limits: Stdio, out: mpsc::Sender<Text>) -> Self {
+    fn new(receive: Arc<R>, caller: Caller, limits: Stdio, out: Queue) -> Self {
         let places = Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests));
         let (running, flights) = (JoinSet::new(), HashMap::new());
         Self { receive, caller, limits, places, out, session: None, running, flights }
@@ -303,7 +300,7 @@ impl<R: Receive> Face<R> {
 }
 
 /// One request, or something unreadable: takes a place, asks the proxy, writes what comes back.
-async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id: &[u8], out: &mpsc::Sender<Text>) {
+async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id: &[u8], out: &Queue) {
     let known = Some(id).filter(|id| !id.is_empty());
     let place = match Places::enter(places).await {
         Ok(place) => place,

@@ -3,23 +3,23 @@
 //! Connections note what happens to them in plain atomics; one sweep per tick looks for those that are late. So a
 //! request costs no timer, and every phase (handshakes, half a header block, an idle or a stuck peer) is bounded.
 
+mod wire;
+
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
+use lockgate_proxy::budget::Budget;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
-/// How long a connection may be idle between requests, or take none of what we write.
-pub(crate) const IDLE: Duration = Duration::from_secs(120);
+pub(crate) use wire::{Meter, Wire};
 
-/// What is written to a client that does not finish its headers.
-const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+/// How long a connection may be idle between requests.
+pub(crate) const IDLE: Duration = Duration::from_secs(120);
 
 /// What a connection is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ pub(crate) enum Order {
     Close,
     /// The header block is late: say so and end.
     Late,
+    /// The client takes nothing of what is written to it: end now.
+    Unread,
     /// End now.
     Cut,
 }
@@ -49,6 +51,12 @@ pub(crate) struct Pulse {
     /// The peer does not take what we write.
     stuck: AtomicBool,
     http2: AtomicBool,
+    /// On HTTP/2, whose streams a client can hold up one by one: answers that wait to be written.
+    owed: AtomicU32,
+    /// Some of them were written since the last sweep.
+    paid: AtomicBool,
+    /// The account of bytes in flight, of all connections.
+    budget: Arc<Budget>,
 }
 
 /// A request that runs or streams, until this is dropped.
@@ -59,6 +67,7 @@ pub(crate) struct Connections {
     open: Mutex<HashMap<u64, Watched>>,
     next: AtomicU64,
     emptied: Notify,
+    budget: Arc<Budget>,
 }
 
 struct Watched {
@@ -86,7 +95,7 @@ pub(crate) struct Entry {
 }
 
 impl Pulse {
-    fn new() -> Self {
+    fn new(budget: Arc<Budget>) -> Self {
         Self {
             order: AtomicU8::new(Order::Open as u8),
             waker: AtomicWaker::new(),
@@ -96,13 +105,16 @@ impl Pulse {
             wrote: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             http2: AtomicBool::new(false),
+            owed: AtomicU32::new(0),
+            paid: AtomicBool::new(false),
+            budget,
         }
     }
 
     /// A pulse that nobody sweeps.
     #[cfg(test)]
     pub(crate) fn alone() -> Arc<Self> {
-        Arc::new(Self::new())
+        Arc::new(Self::new(Arc::new(Budget::new(1000))))
     }
 
     pub(crate) fn is_http2(&self) {
@@ -121,6 +133,7 @@ impl Pulse {
             0 => Order::Open,
             1 => Order::Close,
             2 => Order::Late,
+            3 => Order::Unread,
             _ => Order::Cut,
         }
     }
@@ -128,6 +141,40 @@ impl Pulse {
     fn tell(&self, order: Order) {
         self.order.fetch_max(order as u8, Ordering::AcqRel);
         self.waker.wake();
+    }
+}
+
+impl Active {
+    /// The same request once more.
+    pub(crate) fn again(&self) -> Self {
+        self.0.active.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+
+    /// Bytes wait to be written from now on.
+    pub(crate) fn owes(&self) {
+        if self.0.http2.load(Ordering::Relaxed) {
+            self.0.owed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Some of them were written.
+    pub(crate) fn pays(&self) {
+        if self.0.http2.load(Ordering::Relaxed) && !self.0.paid.load(Ordering::Relaxed) {
+            self.0.paid.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn owes_no_more(&self) {
+        if self.0.http2.load(Ordering::Relaxed) {
+            self.0.owed.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl AsRef<Budget> for Active {
+    fn as_ref(&self) -> &Budget {
+        &self.0.budget
     }
 }
 
@@ -139,22 +186,23 @@ impl Drop for Active {
 }
 
 impl Connections {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), emptied: Notify::new() })
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), emptied: Notify::new(), budget })
     }
 
     pub(crate) fn add(self: &Arc<Self>) -> Entry {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let pulse = Arc::new(Pulse::new());
+        let pulse = Arc::new(Pulse::new(Arc::clone(&self.budget)));
         let watched = Watched { pulse: Arc::clone(&pulse), phase: Phase::Head, ticks: 0, requests: 0 };
         self.open.lock().insert(number, watched);
         Entry { connections: Arc::clone(self), number, pulse }
     }
 
-    /// Looks at every connection once; call it every `tick`.
-    pub(crate) fn sweep(&self, tick: Duration, head: Duration) {
+    /// Looks at every connection once; call it every `tick`. `head` is the time for a header block, `write` the time in
+    /// which a client has to take something of what is written to it.
+    pub(crate) fn sweep(&self, tick: Duration, head: Duration, write: Duration) {
         for watched in self.open.lock().values_mut() {
-            watched.look(tick, head);
+            watched.look(tick, head, write);
         }
     }
 
@@ -188,11 +236,14 @@ impl Connections {
 }
 
 impl Watched {
-    fn look(&mut self, tick: Duration, head: Duration) {
+    fn look(&mut self, tick: Duration, head: Duration, write: Duration) {
         let pulse = &self.pulse;
         let requests = pulse.requests.load(Ordering::Relaxed);
-        let wrote = pulse.wrote.swap(false, Ordering::Relaxed);
-        let phase = if pulse.stuck.load(Ordering::Relaxed) {
+        let held_up = pulse.owed.load(Ordering::Relaxed) > 0;
+        let (wrote, paid) = (pulse.wrote.swap(false, Ordering::Relaxed), pulse.paid.swap(false, Ordering::Relaxed));
+        // Other frames, such as answers to pings, say nothing of an answer that waits.
+        let wrote = if held_up { paid } else { wrote };
+        let phase = if held_up || pulse.stuck.load(Ordering::Relaxed) {
             Phase::Stuck
         } else if pulse.active.load(Ordering::Relaxed) > 0 {
             Phase::Busy
@@ -216,7 +267,7 @@ impl Watched {
             (Phase::Head, _) if waited >= head * 2 => pulse.tell(Order::Cut),
             (Phase::Idle, Order::Open) if waited >= IDLE => pulse.tell(Order::Close),
             (Phase::Idle, _) if waited >= IDLE * 2 => pulse.tell(Order::Cut),
-            (Phase::Stuck, _) if waited >= IDLE => pulse.tell(Order::Cut),
+            (Phase::Stuck, _) if waited >= write => pulse.tell(Order::Unread),
             _ => {}
         }
     }
@@ -243,95 +294,12 @@ pub(crate) async fn run(entry: Entry, task: impl Future<Output = ()>) {
             pulse.waker.register(cx.waker());
             known = Some(cx.waker().clone());
         }
-        if pulse.order() == Order::Cut {
+        if pulse.order() >= Order::Unread {
             return Poll::Ready(());
         }
         task.as_mut().poll(cx)
     })
     .await;
-}
-
-pin_project_lite::pin_project! {
-    /// A connection's bytes, noted in its pulse.
-    pub(crate) struct Wire<T> {
-        #[pin]
-        io: T,
-        pulse: Arc<Pulse>,
-        late: usize,
-    }
-}
-
-impl<T> Wire<T> {
-    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse, late: 0 }
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
-        let mut this = self.project();
-        if this.pulse.order() == Order::Late {
-            while this.pulse.heard.load(Ordering::Relaxed) && *this.late < LATE.len() {
-                let rest = LATE.get(*this.late..).unwrap_or_default();
-                match this.io.as_mut().poll_write(cx, rest) {
-                    Poll::Ready(Ok(n)) if n > 0 => *this.late += n,
-                    _ => break,
-                }
-            }
-            let _ = this.io.as_mut().poll_flush(cx);
-            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
-        }
-        let before = buf.filled().len();
-        let read = this.io.poll_read(cx, buf);
-        if buf.filled().len() > before && !this.pulse.heard.load(Ordering::Relaxed) {
-            this.pulse.heard.store(true, Ordering::Relaxed);
-        }
-        read
-    }
-}
-
-impl<T: AsyncWrite> Wire<T> {
-    fn note(pulse: &Pulse, written: &Poll<std::io::Result<usize>>) {
-        let stuck = written.is_pending();
-        if pulse.stuck.load(Ordering::Relaxed) != stuck {
-            pulse.stuck.store(stuck, Ordering::Relaxed);
-        }
-        if !stuck && !pulse.wrote.load(Ordering::Relaxed) {
-            pulse.wrote.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
-impl<T: AsyncWrite> AsyncWrite for Wire<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
-        let this = self.project();
-        let written = this.io.poll_write(cx, buf);
-        Self::note(this.pulse, &written);
-        written
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        let this = self.project();
-        let written = this.io.poll_write_vectored(cx, bufs);
-        Self::note(this.pulse, &written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.project().io.poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.project().io.poll_shutdown(cx)
-    }
 }
 
 #[cfg(test)]

@@ -152,6 +152,31 @@ pub fn result_head(out: &mut Vec<u8>, id: &[u8]) {
     out.extend_from_slice(b",\"result\":");
 }
 
+/// The id of a response that this module wrote, from the start of its text.
+#[must_use]
+pub fn id_of_response(start: &[u8]) -> Option<&[u8]> {
+    let rest = start.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":")?;
+    let end = match rest.first()? {
+        b'"' => string_end(rest)?,
+        _ => rest.iter().position(|&byte| byte == b',')?,
+    };
+    let (id, after) = rest.split_at_checked(end)?;
+    // A request of ours has an id too.
+    (after.starts_with(b",\"result\":") || after.starts_with(b",\"error\":")).then_some(id)
+}
+
+/// Where a JSON string at the start of a text ends.
+fn string_end(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
 /// A notification around the JSON text of its params.
 #[must_use]
 pub fn notification(method: &str, params: &[u8]) -> Vec<u8> {
@@ -163,3 +188,6 @@ pub fn notification(method: &str, params: &[u8]) -> Vec<u8> {
     out.push(b'}');
     out
 }
+
+#[cfg(test)]
+mod tests;

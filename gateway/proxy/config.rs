@@ -42,6 +42,8 @@ pub struct Limits {
     pub sessions_per_principal: usize,
     /// Time without a request after which a legacy session ends.
     pub session_idle: Duration,
+    /// Bytes of request bodies and of answers that are in flight, over all clients.
+    pub bytes_in_flight: usize,
     /// Items of one page of a list.
     pub page_items: usize,
     /// How long the first list waits for servers that are still starting.

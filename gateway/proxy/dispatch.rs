@@ -31,7 +31,7 @@ use crate::session::{Log, Session};
 use crate::sight::Eyes;
 use crate::stage::Asked;
 use crate::streams::Open;
-use crate::talk::{Outlet, Talk};
+use crate::talk::{Outlet, Talk, Waiting};
 use crate::{interact, legacy, response};
 
 /// A request of a known caller.
@@ -118,7 +118,7 @@ fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
 async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Permitted) -> Reply {
     let (sender, mut receiver) = Talk::channel();
-    let conversation = talk(&asked, &permitted, Outlet::Channel(sender));
+    let conversation = talk(&asked, &permitted, Outlet::Channel(sender, Arc::clone(gateway.budget())));
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
         let answer = complete(&shared, &asked, permitted, Some(conversation)).await;
@@ -128,7 +128,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
         biased;
         Some(first) = receiver.recv() => {
             let open = gateway.streams.of_call();
-            let state: Option<Running> = Some((Some(first), receiver, work, open));
+            let state: Option<Running> = Some((Some(first.text), receiver, work, open));
             let events = futures_util::stream::unfold(state, |state| async move {
                 let (first, receiver, work, open) = state?;
                 next_event(first, receiver, work, open).await
@@ -138,25 +138,26 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
         (asked, answer) = &mut work => {
             // What came with the answer comes before it.
             let mut early = Vec::new();
-            while let Ok(text) = receiver.try_recv() {
-                early.push(text);
+            while let Ok(waiting) = receiver.try_recv() {
+                early.push(waiting);
             }
             if early.is_empty() {
                 return done(&asked, answer);
             }
-            early.push(final_text(&asked, answer));
-            let all = early.into_iter().map(|data| Outgoing { data, ..Outgoing::default() });
+            let last = final_text(&asked, answer);
+            let all = early.into_iter().map(|waiting| waiting.text).chain([last]);
+            let all = all.map(|data| Outgoing { data, ..Outgoing::default() });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
         }
     }
 }
 
 type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
-type Running = (Option<Bytes>, mpsc::Receiver<Bytes>, Work, Open);
+type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, Open);
 
 async fn next_event(
     first: Option<Bytes>,
-    mut receiver: mpsc::Receiver<Bytes>,
+    mut receiver: mpsc::Receiver<Waiting>,
     mut work: Work,
     open: Open,
 ) -> Option<(Outgoing, Option<Running>)> {
@@ -166,14 +167,14 @@ async fn next_event(
     }
     tokio::select! {
         biased;
-        Some(data) = receiver.recv() => Some((event(data), Some((None, receiver, work, open)))),
+        Some(waiting) = receiver.recv() => Some((event(waiting.text), Some((None, receiver, work, open)))),
         (asked, answer) = &mut work => {
             let last = final_text(&asked, answer);
             match receiver.try_recv() {
                 // Rare: a message slipped in together with the answer; it goes first.
-                Ok(data) => {
+                Ok(waiting) => {
                     let work: Work = Box::pin(std::future::ready((asked, Ok(Text::Whole(last)))));
-                    Some((event(data), Some((None, receiver, work, open))))
+                    Some((event(waiting.text), Some((None, receiver, work, open))))
                 }
                 Err(_) => Some((event(last), None)),
             }
@@ -212,7 +213,7 @@ async fn run_legacy(
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
             (None, answer) => done(&asked, answer),
             (Some(log), answer) => {
-                log.finish(last_words(&asked, answer));
+                conclude(&log, &asked, answer);
                 stream_legacy(gateway, &session, &log)
             }
         },
@@ -220,19 +221,20 @@ async fn run_legacy(
             let rest = Arc::clone(&log);
             tokio::spawn(async move {
                 let (asked, answer) = work.await;
-                rest.finish(last_words(&asked, answer));
+                conclude(&rest, &asked, answer);
             });
             stream_legacy(gateway, &session, &log)
         }
     }
 }
 
-/// The answer; a client that has cancelled gets none.
-fn last_words(asked: &Asked, answer: Result<Text, Problem>) -> Option<Bytes> {
-    match answer {
+/// Ends a stream with the answer; a client that has cancelled gets none.
+fn conclude(log: &Log, asked: &Asked, answer: Result<Text, Problem>) {
+    let last = match answer {
         Err(problem) if problem.is_withdrawn() => None,
         answer => Some(final_text(asked, answer)),
-    }
+    };
+    log.finish(last, || Problem::dropped().text(Some(asked.request.id())).into());
 }
 
 /// An exchange without an answer: a stream that ends.

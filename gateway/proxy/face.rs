@@ -73,6 +73,8 @@ pub enum Reply {
 pub enum Text {
     Whole(Bytes),
     Spliced([Bytes; 3]),
+    /// The same with a middle that is kept anyway, such as a list: it takes no memory of its own.
+    Shared([Bytes; 3]),
 }
 
 /// Messages for an event stream.
@@ -94,7 +96,16 @@ impl Text {
     pub fn len(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
-            Self::Spliced(parts) => parts.iter().map(Bytes::len).sum(),
+            Self::Spliced(parts) | Self::Shared(parts) => parts.iter().map(Bytes::len).sum(),
+        }
+    }
+
+    /// Bytes of memory that only this text needs.
+    #[must_use]
+    pub fn own_len(&self) -> usize {
+        match self {
+            Self::Shared([head, _, tail]) => head.len() + tail.len(),
+            other => other.len(),
         }
     }
 
@@ -103,12 +114,20 @@ impl Text {
         self.len() == 0
     }
 
+    /// The first piece of the text.
+    #[must_use]
+    pub fn start(&self) -> &[u8] {
+        match self {
+            Self::Whole(bytes) | Self::Spliced([bytes, ..]) | Self::Shared([bytes, ..]) => bytes,
+        }
+    }
+
     /// The text in one piece; copies when it is spliced.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes,
-            Self::Spliced(parts) => parts.concat().into(),
+            Self::Spliced(parts) | Self::Shared(parts) => parts.concat().into(),
         }
     }
 }

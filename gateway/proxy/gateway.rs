@@ -22,6 +22,7 @@ use lockgate_upstream::{Events, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Budget;
 use crate::catalog::{Catalog, View};
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
@@ -45,6 +46,7 @@ pub struct Gateway {
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
     pub(crate) sole: Sole,
+    budget: Arc<Budget>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     /// Where decisions and outcomes are recorded.
@@ -84,14 +86,16 @@ impl Gateway {
         audit: Option<Trail>,
     ) -> Result<Arc<Self>, Unusable> {
         let setup = Setup::new(rules, None)?;
+        let budget = Arc::new(Budget::new(setup.config.limits.bytes_in_flight));
         let gateway = Arc::new(Self {
             hub: Hub::new(setup.naming, &metrics),
             setup: ArcSwap::from_pointee(setup),
-            sessions: Sessions::new(),
+            sessions: Sessions::new(Arc::clone(&budget)),
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),
             sole: Sole::default(),
+            budget,
             metrics,
             tracer,
             audit,
@@ -111,6 +115,7 @@ impl Gateway {
 
     /// Takes over other rules. Sessions and servers stay as they are.
     pub fn adopt(&self, rules: Prepared) {
+        self.budget.resize(rules.0.config.limits.bytes_in_flight);
         self.setup.store(Arc::new(rules.0));
         self.hub.refresh();
     }
@@ -130,6 +135,12 @@ impl Gateway {
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
         inspect::suspects(&self.hub.catalog())
+    }
+
+    /// The account of bytes in flight.
+    #[must_use]
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Where servers send their events.

@@ -1,6 +1,7 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
 
 mod authorize;
+pub mod budget;
 mod catalog;
 mod config;
 mod dispatch;
@@ -18,15 +19,15 @@ mod refused;
 mod rescue;
 mod response;
 mod session;
-mod sight;
 mod shares;
+mod sight;
 mod sole;
 mod stage;
 mod state;
 mod streams;
 mod talk;
+mod trace;
 
 pub use config::{Config, Limits, Names};
-mod trace;
 pub use gateway::{Gateway, Prepared, Rules, Unusable};
 pub use inspect::Suspect;

@@ -22,9 +22,10 @@ use lockgate_telemetry::audit::Unwritable;
 use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
+use crate::budget::DROPPED;
 use crate::face::{Reply, Text};
-
 use crate::session::TooMany;
+
 /// What an endpoint takes of those who name no session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
@@ -148,7 +149,6 @@ impl Problem {
         Self::new(code::OVERLOADED, words)
     }
 
-    /// The caller is nobody, or lacks what every request needs.
     /// There is no room for a session: of all, or of the caller.
     pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
         let words = match too_many {
@@ -162,6 +162,7 @@ impl Problem {
         problem
     }
 
+    /// The caller is nobody, or lacks what every request needs.
     pub(crate) fn unauthenticated(unknown: Unknown, challenge: &str) -> Self {
         let (code, status) = match unknown {
             Unknown::Scope => (code::FORBIDDEN, StatusCode::FORBIDDEN),
@@ -250,6 +251,11 @@ impl Problem {
         let mut problem = Self::new(code::INTERNAL, words).data(json!({"upstream": slug, "reason": "shutdown"}));
         problem.outcome = Outcome::Unavailable;
         problem
+    }
+
+    /// There is no memory for the answer until clients have read theirs.
+    pub(crate) fn dropped() -> Self {
+        Self::new(code::OVERLOADED, DROPPED)
     }
 
     /// The HTTP status that the client's era gives this error.

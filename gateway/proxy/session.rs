@@ -2,6 +2,7 @@
 //! and subscriptions are made when they are first needed.
 
 mod log;
+mod question;
 mod subscribed;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
-use lockgate_protocol::jsonrpc::{Outcome, Request, Response};
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
@@ -24,14 +25,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
+use crate::budget::Budget;
 use crate::face::Endpoint;
 use crate::shares::{Share, Shares};
 use crate::talk;
 
 /// Calls of one session that run and can be cancelled.
 const MAX_RUNNING: usize = 1024;
-/// Questions of one session that wait for answers.
-const MAX_QUESTIONS: usize = 64;
 /// Streams of one session that can be resumed.
 const MAX_LOGS: usize = 64;
 
@@ -58,6 +58,7 @@ pub(crate) struct Session {
     pub(crate) over: CancellationToken,
     state: Mutex<Option<Box<State>>>,
     limits: Limits,
+    budget: Arc<Budget>,
     _share: Share,
     this: Weak<Self>,
 }
@@ -95,11 +96,19 @@ pub(crate) struct Sessions {
     epoch: Instant,
     next_key: AtomicU64,
     shares: Arc<Shares>,
+    budget: Arc<Budget>,
 }
 
 impl Sessions {
-    pub(crate) fn new() -> Self {
-        Self { table: dashmap::DashMap::new(), epoch: Instant::now(), next_key: AtomicU64::new(1), shares: Arc::default() }
+    /// `budget` is what the streams of all may take.
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        Self {
+            table: dashmap::DashMap::new(),
+            epoch: Instant::now(),
+            next_key: AtomicU64::new(1),
+            shares: Arc::default(),
+            budget,
+        }
     }
 
     fn now(&self) -> u64 {
@@ -147,6 +156,7 @@ impl Sessions {
             over: CancellationToken::new(),
             state: Mutex::new(None),
             limits: Limits { buffer: limits.stream_buffer, question_timeout: limits.question_timeout },
+            budget: Arc::clone(&self.budget),
             _share: share,
             this: this.clone(),
             id: id.clone(),
@@ -175,13 +185,17 @@ impl Sessions {
         session.over.cancel();
     }
 
-    /// Ends sessions without a request for `idle`, except those with an open stream. Gives what was ended.
+    /// Ends sessions without a request for `idle`, except those with an open stream, and gives them. Of the others, lets go
+    /// what nobody may resume any more.
     pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
         let (now, idle) = (self.now(), u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
         let old = |s: &Session| now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening();
         let ended: Vec<_> = self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
         for session in &ended {
             self.close(session);
+        }
+        for session in self.all() {
+            session.forget_stale();
         }
         ended
     }
@@ -191,10 +205,26 @@ impl Sessions {
     }
 }
 
+impl State {
+    fn forget_stale(&mut self) {
+        self.logs.retain(|&number, log| number == 0 || !log.is_stale());
+    }
+}
+
 impl Session {
     fn state<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         use_it(state.get_or_insert_default())
+    }
+
+    fn forget_stale(&self) {
+        if let Some(state) = self.state.lock().as_mut() {
+            state.forget_stale();
+        }
+    }
+
+    fn new_stream(&self, number: u64) -> Arc<Log> {
+        Arc::new(Log::new(number, self.limits.buffer, Arc::clone(&self.budget)))
     }
 
     fn is_listening(&self) -> bool {
@@ -240,13 +270,13 @@ impl Session {
     /// A log for the stream of one call.
     pub(crate) fn new_log(&self) -> Arc<Log> {
         self.state(|state| {
-            state.logs.retain(|&number, log| number == 0 || !log.is_stale());
+            state.forget_stale();
             if state.logs.len() >= MAX_LOGS {
                 let oldest = state.logs.keys().copied().filter(|&n| n != 0).min();
                 oldest.and_then(|number| state.logs.remove(&number));
             }
             state.next_log += 1;
-            let log = Arc::new(Log::new(state.next_log, self.limits.buffer));
+            let log = self.new_stream(state.next_log);
             state.logs.insert(log.number, Arc::clone(&log));
             log
         })
@@ -262,7 +292,7 @@ impl Session {
 
     /// The log of the stream outside of calls.
     fn outside(&self) -> Arc<Log> {
-        self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| Arc::new(Log::new(0, self.limits.buffer)))))
+        self.state(|state| Arc::clone(state.logs.entry(0).or_insert_with(|| self.new_stream(0))))
     }
 
     /// The stream outside of calls, with what changed since the last one was open.
@@ -271,7 +301,7 @@ impl Session {
         let dirty = self.dirty.swap(0, Ordering::AcqRel);
         for (bit, method) in CHANGES {
             if dirty & bit != 0 {
-                log.push(write::notification(method.as_str(), b"{}").into());
+                let _ = log.push_awaited(write::notification(method.as_str(), b"{}").into());
             }
         }
         log
@@ -286,69 +316,16 @@ impl Session {
         };
         if self.is_listening() {
             if let Some(log) = self.log(0) {
-                log.push(write::notification(method.as_str(), b"{}").into());
+                let _ = log.push_awaited(write::notification(method.as_str(), b"{}").into());
             }
         } else {
             self.dirty.fetch_or(bit, Ordering::AcqRel);
-        }
-    }
-
-    /// The client answers a question.
-    pub(crate) fn answer(&self, response: &Response) {
-        let Some(waiting) = response.number().and_then(|id| self.state(|state| state.questions.remove(&id))) else {
-            return; // late, or never asked
-        };
-        let answer = match &response.outcome {
-            Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
-            Outcome::Error(error) => {
-                Err(Unasked::Refused { code: error.code, message: error.message(&response.text).into_owned() })
-            }
-        };
-        let _ = waiting.send(answer);
-    }
-
-    /// Sends a question on a stream and waits for the answer.
-    pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
-        if !talk::may_ask(&self.capabilities, method, params, self.revision) {
-            return Err(Unasked::Undeclared);
-        }
-        let (sender, receiver) = oneshot::channel();
-        let id = self.state(|state| {
-            if state.questions.len() >= MAX_QUESTIONS {
-                return None;
-            }
-            state.next_question += 1;
-            state.questions.insert(state.next_question, sender);
-            Some(state.next_question)
-        });
-        let id = id.ok_or(Unasked::Gone)?;
-        let _forget = Forget { session: self, id };
-        log.push(talk::request_text(id, method, params).into());
-        tokio::select! {
-            answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) => Err(Unasked::Gone),
-                Err(_) => Err(Unasked::Timeout),
-            },
-            () = self.over.cancelled() => Err(Unasked::Gone),
         }
     }
 }
 
 const CHANGES: [(u8, Method); 3] =
     [(1, Method::ToolsChanged), (2, Method::PromptsChanged), (4, Method::ResourcesChanged)];
-
-/// Forgets a question that nobody waits for any more.
-struct Forget<'a> {
-    session: &'a Session,
-    id: u64,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.session.state(|state| drop(state.questions.remove(&self.id)));
-    }
-}
 
 /// A running call of a session.
 pub(crate) struct Running {

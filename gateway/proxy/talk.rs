@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
+use crate::budget::{Budget, Hold};
 use crate::response::scrub;
 use crate::session::{Log, Session};
 
@@ -26,9 +27,15 @@ const BACKLOG: usize = 256;
 /// Where the messages of one call go.
 pub(crate) enum Outlet {
     /// A modern client's response stream.
-    Channel(mpsc::Sender<Bytes>),
+    Channel(mpsc::Sender<Waiting>, Arc<Budget>),
     /// A legacy session's stream, kept so that it can be resumed. It is made when there is something to say.
     Log { session: Arc<Session>, log: OnceLock<Arc<Log>>, begun: Notify },
+}
+
+/// A message that waits for a modern client, and what it takes of the account while it does.
+pub(crate) struct Waiting {
+    pub(crate) text: Bytes,
+    _held: Hold,
 }
 
 /// The conversation of one call.
@@ -52,7 +59,7 @@ struct Progress {
 }
 
 impl Talk {
-    pub(crate) fn channel() -> (mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
+    pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
         mpsc::channel(BACKLOG)
     }
 
@@ -86,8 +93,10 @@ impl Talk {
     fn send(&self, text: Vec<u8>) {
         let text = self.clean(&text).unwrap_or(text);
         match &self.outlet {
-            Outlet::Channel(channel) => {
-                if channel.try_send(text.into()).is_err() {
+            Outlet::Channel(channel, budget) => {
+                let mut held = Hold::none(Arc::clone(budget));
+                let fits = held.grow_spare(text.len()).is_ok();
+                if !fits || channel.try_send(Waiting { text: text.into(), _held: held }).is_err() {
                     tracing::debug!("a client reads too slowly; a message of its call was dropped");
                 }
             }
@@ -128,7 +137,7 @@ impl Talk {
     pub(crate) fn stream(&self) -> Option<Arc<Log>> {
         match &self.outlet {
             Outlet::Log { log, .. } => log.get().cloned(),
-            Outlet::Channel(_) => None,
+            Outlet::Channel(..) => None,
         }
     }
 }

@@ -257,3 +257,87 @@ async fn bytes_in_flight_are_bounded() {
     assert_eq!(small.code(), 0, "{}", small.text());
     assert_eq!(call("a__t", edge).send(gate.address).await.code(), 0);
 }
+
+/// A tool whose answer is `bytes` long; every other one is short.
+fn long(bytes: usize) -> impl Fn(&crate::rig::Heard) -> crate::rig::Say + Send + Sync {
+    move |heard| match heard.body["params"]["name"].as_str() {
+        Some("long") => heard.text_result(&"x".repeat(bytes)),
+        _ => modern(&["t", "long"])(heard),
+    }
+}
+
+/// `limits.bytes_in_flight`: answers that their clients do not read count in the same account, each until it was read. What
+/// does not fit is refused by name, what is small goes on, and nothing stays taken.
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
+    let edge = 24 << 20;
+    let server = Upstream::http(long(edge / 2)).await;
+    for era in ["modern", "legacy"] {
+        let gate = Gate::start(json!({
+            "servers": {"a": server.config()}, "limits": {"bytes_in_flight": edge}, "http": {"body_bytes": 1 << 20},
+        }))
+        .await;
+        let session = gate.session("/mcp", "2025-11-25").await;
+        let params = json!({"name": "a__long", "arguments": {}});
+        let call = || match era {
+            "modern" => Request::modern("/mcp", "tools/call", params.clone()),
+            _ => Request::legacy("/mcp", &session.id, 1, "tools/call", &params),
+        };
+        // Two halves and their heads are more than the whole.
+        let unread = call().open(gate.address).await;
+        assert_eq!(unread.head.status, 200);
+        let refused = call().send(gate.address).await;
+        assert_eq!((refused.status, refused.code(), refused.json()["id"].as_i64()), (503, -31053, Some(1)), "{era}");
+        assert!(refused.text().contains("limits.bytes_in_flight"), "{}", refused.text());
+        assert_eq!(refused.header("retry-after"), None, "the call was made: it is not to be made again");
+        assert_eq!(gate.call("a__t").await.code(), 0);
+        assert!(unread.whole().await.body.len() > edge / 2);
+        let again = until("what was read does not count", async || {
+            let answer = call().send(gate.address).await;
+            (answer.status == 200).then_some(answer)
+        });
+        assert!(again.await.body.len() > edge / 2, "{era}");
+    }
+}
+
+/// `http.write_timeout`: a client that takes nothing for so long loses its connection, and the log says so. One that takes
+/// little by little gets everything, and a stream on which nothing waits stays open.
+#[tokio::test]
+async fn a_client_that_reads_nothing_is_let_go() {
+    let size = 24 << 20;
+    let server = Upstream::http(long(size)).await;
+    let gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "http": {"write_timeout": 2, "keep_alive": 300},
+    }))
+    .await;
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let mut idle = Request::modern("/mcp", "subscriptions/listen", listen).open(gate.address).await;
+    assert!(idle.next().await.unwrap()["method"].as_str().unwrap().ends_with("acknowledged"));
+    let call = || Request::modern("/mcp", "tools/call", json!({"name": "a__long", "arguments": {}}));
+    let mut slow = tokio::net::TcpStream::connect(gate.address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut slow, &call().bytes()).await.unwrap();
+    let unread = call().open(gate.address).await;
+    let began = std::time::Instant::now();
+    let patient = async {
+        // Two pieces a second for longer than the limit, then the rest.
+        let (mut piece, mut got) = (vec![0; 1 << 20], 0);
+        loop {
+            let n = tokio::io::AsyncReadExt::read(&mut slow, &mut piece).await.unwrap();
+            got += n;
+            if n == 0 {
+                return got;
+            }
+            if began.elapsed() < Duration::from_secs(6) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    };
+    let ended = until("the log tells of it", async || gate.log().contains("took nothing of what was").then_some(()));
+    let (got, ()) = tokio::join!(patient, ended);
+    assert!(got > size, "{got}");
+    assert!(gate.log().contains("http.write_timeout"));
+    assert_eq!(gate.log().matches("took nothing of what was").count(), 1, "nobody else was let go");
+    let part = unread.rest().await;
+    assert!(part < size, "{part} bytes of an answer that was cut off");
+    assert!(idle.is_open().await, "a stream without news");
+}

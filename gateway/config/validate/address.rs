@@ -36,10 +36,10 @@ impl Check<'_> {
                 body_bytes: http.body_bytes.size(),
                 header_bytes: http.header_bytes.size(),
                 read_timeout: http.read_timeout.duration(),
+                write_timeout: http.write_timeout.duration(),
                 connections: http.connections.size(),
                 concurrent_requests: limits.concurrent_requests.size(),
                 queued_requests: limits.queued_requests.size(),
-                bytes_in_flight: limits.bytes_in_flight.size(),
             },
         })
     }

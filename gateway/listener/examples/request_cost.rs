@@ -19,6 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lockgate_authn::{Credentials, Identity, Principal};
 use lockgate_listener::{Config, Limits, Receive, Server};
+use lockgate_proxy::budget::Budget;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,7 +34,8 @@ const CONNECTIONS: usize = 32;
 const REQUESTS: usize = 150_000;
 const ROUNDS: usize = 5;
 
-struct Echo;
+/// Answers every message with itself.
+struct Echo(Arc<Budget>);
 
 impl Receive for Echo {
     async fn identify(&self, _: &Endpoint, _: &Credentials) -> Result<Principal, Reply> {
@@ -45,6 +47,10 @@ impl Receive for Echo {
     }
 
     fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
+
+    fn budget(&self) -> &Arc<Budget> {
+        &self.0
+    }
 
     async fn receive(&self, inbound: Inbound) -> Reply {
         match inbound.verb {
@@ -198,7 +204,7 @@ fn serve(variant: &str) -> Outcome<()> {
 async fn run(server: Server) -> Outcome<()> {
     let other =
         tower::service_fn(|_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::new()))) });
-    server.run(Arc::new(Echo), other, std::future::pending(), Duration::ZERO).await?;
+    server.run(Arc::new(Echo(Arc::new(Budget::new(256 << 20)))), other, std::future::pending(), Duration::ZERO).await?;
     Ok(())
 }
 
@@ -214,10 +220,10 @@ fn config() -> Outcome<Config> {
             body_bytes: 4 << 20,
             header_bytes: 16 << 10,
             read_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(60),
             connections: 10_000,
             concurrent_requests: 1000,
             queued_requests: 1000,
-            bytes_in_flight: 256 << 20,
         },
     })
 }

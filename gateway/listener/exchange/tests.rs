@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lockgate_proxy::face::{Outgoing, Reply, Text};
-use tokio::io::AsyncWriteExt;
+use lockgate_proxy::face::Outgoing;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::fake::{Running, config, echo, empty, fake, message, plain, post, read_to, start};
+use crate::fake::{Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -282,19 +282,41 @@ async fn a_full_queue_answers_503_and_a_stream_keeps_no_place() {
 
 #[tokio::test]
 async fn memory_of_bodies_in_flight_is_bounded() {
-    let mut config = config();
-    config.limits.bytes_in_flight = 600;
     let (entered, mut entries) = mpsc::unbounded_channel();
-    let hold = fake(move |_| {
+    let hold = fake_within(600, move |_| {
         entered.send(()).unwrap();
         std::future::pending()
     });
-    let running = start(config, hold, GRACE).await;
+    let running = start(config(), hold, GRACE).await;
     let mut hanging = running.connect().await;
     hanging.write_all(post("/mcp", "", &"x".repeat(500)).as_bytes()).await.unwrap();
     entries.recv().await.unwrap();
     let answer = running.send(post("/mcp", "", &"x".repeat(101))).await;
-    assert!(status(&answer) == 503 && answer.contains("bytes of requests"), "{answer}");
+    assert!(status(&answer) == 503 && answer.contains("too many bytes are in flight"), "{answer}");
+}
+
+/// An answer that nobody reads counts; one more than fits is refused with its id, and everything goes on once it was read.
+#[tokio::test]
+async fn memory_of_answers_in_flight_is_bounded() {
+    const LARGE: usize = 8 << 20;
+    let large = fake_within(LARGE + 1000, |inbound| async move {
+        let Verb::Post(body) = inbound.verb else { return empty(StatusCode::OK) };
+        let result = if body.starts_with(b"large") { vec![b'1'; LARGE] } else { b"1".to_vec() };
+        message(write::result(b"\"x\"", &result))
+    });
+    let budget = Arc::clone(large.budget());
+    let running = start(config(), large, GRACE).await;
+    let mut unread = running.connect().await;
+    unread.write_all(post("/mcp", "", "large").as_bytes()).await.unwrap();
+    read_to(&mut unread, "200 OK").await;
+    let refused = running.send(post("/mcp", "", "large")).await;
+    assert!(status(&refused) == 503 && refused.contains("\"id\":\"x\",\"error\""), "{refused}");
+    assert!(refused.contains("limits.bytes_in_flight") && !refused.contains("retry-after"), "{refused}");
+    assert_eq!(status(&running.send(post("/mcp", "", "small")).await), 200);
+    let mut rest = Vec::new();
+    unread.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(budget.used(), 0);
+    assert_eq!(status(&running.send(post("/mcp", "", "large")).await), 200);
 }
 
 #[tokio::test]

@@ -19,10 +19,10 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
             body_bytes: 1,
             header_bytes: 1,
             read_timeout: Duration::from_secs(1),
+            write_timeout: Duration::from_secs(1),
             connections: 1,
             concurrent_requests: 1,
             queued_requests: 1,
-            bytes_in_flight: 1,
         },
     })
 }

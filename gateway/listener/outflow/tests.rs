@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
 use tokio::sync::mpsc;
@@ -15,12 +17,15 @@ fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut receive) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    (send, respond(reply, interval, Pulse::alone().begin()).into_body())
+    (send, respond(reply, interval, Hold::none(Pulse::alone().begin())).into_body())
+}
+
+async fn chunk(flow: &mut Flow) -> Option<Chunk> {
+    flow.frame().await?.unwrap().into_data().ok()
 }
 
 async fn next(flow: &mut Flow) -> Option<String> {
-    let frame = flow.frame().await?.unwrap();
-    Some(String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap())
+    chunk(flow).await.map(|chunk| String::from_utf8(chunk.bytes.to_vec()).unwrap())
 }
 
 fn outgoing(id: Option<&str>, data: &'static str, retry: Option<u64>) -> Outgoing {
@@ -63,13 +68,66 @@ async fn a_quiet_stream_shows_signs_of_life() {
 async fn texts_know_their_length_and_are_not_copied() {
     let middle = Bytes::from(vec![b'x'; 100]);
     let at = middle.as_ptr();
-    let mut flow: Flow = Outflow::Spliced { chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")] };
+    let mut flow: Flow =
+        Outflow::Spliced { chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")], held: None };
     assert_eq!(flow.size_hint().exact(), Some(102));
-    flow.frame().await.unwrap().unwrap();
-    let chunk = flow.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert_eq!((chunk.as_ptr(), chunk.len()), (at, 100));
+    chunk(&mut flow).await.unwrap();
+    let middle = chunk(&mut flow).await.unwrap();
+    assert_eq!((middle.bytes.as_ptr(), middle.remaining()), (at, 100));
     assert!(!flow.is_end_stream());
-    flow.frame().await.unwrap().unwrap();
+    chunk(&mut flow).await.unwrap();
     assert!(flow.is_end_stream() && flow.frame().await.is_none());
     assert!(Flow::empty().is_end_stream());
+}
+
+/// A pulse, its account, and an answer in three pieces of which it holds 30 bytes.
+fn spliced() -> (Arc<Pulse>, Flow) {
+    let pulse = Pulse::alone();
+    let mut held = Hold::none(pulse.begin());
+    held.grow(30).unwrap();
+    let chunks = ["<head>", "middle", ""].map(|text| Bytes::from_static(text.as_bytes()));
+    (pulse, Outflow::Spliced { chunks, held: Some(held) })
+}
+
+#[tokio::test]
+async fn an_answer_counts_until_its_last_byte_is_written() {
+    let (pulse, mut flow) = spliced();
+    let used = || pulse.begin().as_ref().used();
+    drop(chunk(&mut flow).await.unwrap());
+    assert_eq!(used(), 30);
+    let mut last = chunk(&mut flow).await.unwrap();
+    drop(flow);
+    last.advance(3);
+    assert_eq!((used(), last.chunk()), (30, &b"dle"[..]));
+    drop(last);
+    assert_eq!(used(), 0);
+    // Nobody took any of it.
+    let (pulse, flow) = spliced();
+    drop(flow);
+    assert_eq!(pulse.begin().as_ref().used(), 0);
+}
+
+#[tokio::test]
+async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() {
+    let pulse = Pulse::alone();
+    let used = || pulse.begin().as_ref().used();
+    let (send, mut receive) = mpsc::unbounded_channel();
+    let events = futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx)).boxed();
+    let reply = Reply::Stream { headers: HeaderMap::new(), events };
+    let mut flow: Flow = respond(reply, Duration::from_secs(15), Hold::none(pulse.begin())).into_body();
+    send.send(outgoing(None, "{\"a\":1}", None)).unwrap();
+    let written = chunk(&mut flow).await.unwrap();
+    assert_eq!(used(), 7);
+    drop(written);
+    let mut others = Hold::none(pulse.begin());
+    others.grow(1000).unwrap();
+    send.send(outgoing(None, "{\"method\":\"x\"}", None)).unwrap();
+    send.send(outgoing(Some("4"), "{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{}}", None)).unwrap();
+    let answer = next(&mut flow).await.unwrap();
+    assert!(answer.starts_with("id: 4\n") && answer.contains("\"id\":\"q\",\"error\":{\"code\":-31053"), "{answer}");
+    assert!(answer.contains("limits.bytes_in_flight"), "{answer}");
+    drop(others);
+    send.send(outgoing(None, "{}", None)).unwrap();
+    assert_eq!(next(&mut flow).await.unwrap(), "data: {}\n\n");
+    assert_eq!(used(), 0);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::StatusCode;
-use lockgate_proxy::face::{Inbound, Reply};
+use lockgate_proxy::budget::Budget;
+use lockgate_proxy::face::{Inbound, Text};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -156,7 +157,7 @@ async fn streams_are_bounded_and_end_at_shutdown() {
         let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
         let caller = Caller { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
         let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
-        Session { owner, out: mpsc::channel(1).0 }
+        Session { owner, out: Queue::new(&Arc::new(Budget::new(1000))).0 }
     };
     assert!(sessions.add(session()).is_ok());
     assert_eq!(sessions.add(session()), Err(Refusal::Busy));

@@ -8,6 +8,8 @@ use lockgate_proxy::face::Text;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use crate::bridge::Waiting;
+
 /// Texts up to this size are gathered into one write.
 const GATHER: usize = 64 * 1024;
 const CHUNK: usize = 8 * 1024;
@@ -92,17 +94,22 @@ impl<I: AsyncRead + Unpin> Lines<I> {
 }
 
 /// Writes each text as one line, until nobody sends any more or the other side is gone.
-pub(crate) async fn write(mut out: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Text>) -> io::Result<()> {
+pub(crate) async fn write(mut out: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Waiting>) -> io::Result<()> {
     let mut buffer = Vec::new();
-    while let Some(text) = texts.recv().await {
-        append(&mut buffer, &text);
+    // They count until they are written.
+    let mut gathered = Vec::new();
+    while let Some(waiting) = texts.recv().await {
+        append(&mut buffer, &waiting.text);
+        gathered.push(waiting);
         while buffer.len() < GATHER
-            && let Ok(text) = texts.try_recv()
+            && let Ok(waiting) = texts.try_recv()
         {
-            append(&mut buffer, &text);
+            append(&mut buffer, &waiting.text);
+            gathered.push(waiting);
         }
         out.write_all(&buffer).await?;
         out.flush().await?;
+        gathered.clear();
         buffer.clear();
         buffer.shrink_to(GATHER);
     }
@@ -113,7 +120,7 @@ fn append(buffer: &mut Vec<u8>, text: &Text) {
     let start = buffer.len();
     match text {
         Text::Whole(bytes) => buffer.extend_from_slice(bytes),
-        Text::Spliced(chunks) => chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk)),
+        Text::Spliced(chunks) | Text::Shared(chunks) => chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk)),
     }
     // JSON has raw line breaks only between its tokens, where a space says the same.
     let fresh = buffer.get_mut(start..).unwrap_or_default();

@@ -6,17 +6,22 @@ use super::*;
 
 const TICK: Duration = Duration::from_secs(1);
 const HEAD: Duration = Duration::from_secs(3);
+const WRITE: Duration = Duration::from_secs(5);
+
+fn connections() -> Arc<Connections> {
+    Connections::new(Arc::new(Budget::new(1000)))
+}
 
 fn order_after(connections: &Connections, pulse: &Pulse, sweeps: u32) -> Order {
     for _ in 0..sweeps {
-        connections.sweep(TICK, HEAD);
+        connections.sweep(TICK, HEAD, WRITE);
     }
     pulse.order()
 }
 
 #[test]
 fn a_first_request_has_to_come_in_time() {
-    let connections = Connections::new();
+    let connections = connections();
     let entry = connections.add();
     assert_eq!(order_after(&connections, &entry.pulse, 2), Order::Open);
     assert_eq!(order_after(&connections, &entry.pulse, 1), Order::Late);
@@ -25,7 +30,7 @@ fn a_first_request_has_to_come_in_time() {
 
 #[test]
 fn a_running_request_may_take_as_long_as_it_wants() {
-    let connections = Connections::new();
+    let connections = connections();
     let entry = connections.add();
     let active = entry.pulse.begin();
     assert_eq!(order_after(&connections, &entry.pulse, 10_000), Order::Open);
@@ -36,8 +41,8 @@ fn a_running_request_may_take_as_long_as_it_wants() {
 }
 
 #[test]
-fn an_idle_connection_is_closed_kindly_and_a_stuck_one_is_cut() {
-    let connections = Connections::new();
+fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
+    let connections = connections();
     let (idle, stuck, writing) = (connections.add(), connections.add(), connections.add());
     drop(idle.pulse.begin());
     drop(writing.pulse.begin());
@@ -45,16 +50,53 @@ fn an_idle_connection_is_closed_kindly_and_a_stuck_one_is_cut() {
     stuck.pulse.stuck.store(true, Ordering::Relaxed);
     for _ in 0..125 {
         writing.pulse.wrote.store(true, Ordering::Relaxed);
-        connections.sweep(TICK, HEAD);
+        connections.sweep(TICK, HEAD, WRITE);
     }
     assert_eq!(idle.pulse.order(), Order::Close);
-    assert_eq!(stuck.pulse.order(), Order::Cut);
+    assert_eq!(stuck.pulse.order(), Order::Unread);
     assert_eq!(writing.pulse.order(), Order::Open);
+}
+
+/// `http.write_timeout` at its edge: what matters is that something is taken, however little and however long it takes.
+#[test]
+fn whoever_takes_something_in_time_stays() {
+    let connections = connections();
+    let (stuck, slow, idle) = (connections.add(), connections.add(), connections.add());
+    let _active = [&stuck, &slow, &idle].map(|entry| entry.pulse.begin());
+    stuck.pulse.stuck.store(true, Ordering::Relaxed);
+    slow.pulse.stuck.store(true, Ordering::Relaxed);
+    // The first sweep sees that it is stuck; the time runs from there.
+    assert_eq!(order_after(&connections, &stuck.pulse, 5), Order::Open);
+    slow.pulse.wrote.store(true, Ordering::Relaxed);
+    assert_eq!(order_after(&connections, &stuck.pulse, 1), Order::Unread);
+    assert_eq!(order_after(&connections, &slow.pulse, 4), Order::Open);
+    assert_eq!(order_after(&connections, &slow.pulse, 1), Order::Unread);
+    assert_eq!(order_after(&connections, &idle.pulse, 1000), Order::Open, "a stream without news");
+}
+
+/// On HTTP/2 a client can hold up one stream and go on with others: only what is written of answers counts.
+#[test]
+fn an_answer_held_up_by_flow_control_is_unread_too() {
+    let connections = connections();
+    let (held_up, reading) = (connections.add(), connections.add());
+    let (one, two) = (held_up.pulse.begin(), reading.pulse.begin());
+    held_up.pulse.is_http2();
+    reading.pulse.is_http2();
+    one.owes();
+    two.owes();
+    for _ in 0..6 {
+        held_up.pulse.wrote.store(true, Ordering::Relaxed);
+        two.pays();
+        connections.sweep(TICK, HEAD, WRITE);
+    }
+    assert_eq!(held_up.pulse.order(), Order::Unread);
+    two.owes_no_more();
+    assert_eq!(order_after(&connections, &reading.pulse, 100), Order::Open);
 }
 
 #[test]
 fn http2_is_told_to_go_away_before_it_is_cut() {
-    let connections = Connections::new();
+    let connections = connections();
     let entry = connections.add();
     entry.pulse.is_http2();
     assert_eq!(order_after(&connections, &entry.pulse, 3), Order::Close);
@@ -63,7 +105,7 @@ fn http2_is_told_to_go_away_before_it_is_cut() {
 
 #[tokio::test(start_paused = true)]
 async fn draining_counts_those_that_had_to_be_cut() {
-    let connections = Connections::new();
+    let connections = connections();
     for seconds in [1, 2, 60, 60] {
         let entry = connections.add();
         tokio::spawn(run(entry, tokio::time::sleep(Duration::from_secs(seconds))));

@@ -59,7 +59,7 @@ pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
     }
     list_meta(&mut object, asked);
     object.key(kind.member());
-    Ok(Text::Spliced([head.into(), page, Bytes::from_static(b"}}")]))
+    Ok(Text::Shared([head.into(), page, Bytes::from_static(b"}}")]))
 }
 
 fn cache_hints(object: &mut Object<'_>, view: &View) {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::budget::{Budget, Full, Hold};
 use crate::face::Outgoing;
 
 /// How long a finished stream can still be resumed.
@@ -29,10 +30,11 @@ pub(crate) struct Log {
     attached: AtomicUsize,
 }
 
-#[derive(Default)]
 struct Inner {
     events: VecDeque<(u64, Bytes)>,
     bytes: usize,
+    /// The same bytes in the account of all.
+    held: Hold,
     next: u64,
     /// The newest message that a reader took.
     delivered: u64,
@@ -40,8 +42,15 @@ struct Inner {
 }
 
 impl Log {
-    pub(crate) fn new(number: u64, max: usize) -> Self {
-        let inner = Inner { next: 1, ..Inner::default() };
+    pub(crate) fn new(number: u64, max: usize, budget: Arc<Budget>) -> Self {
+        let inner = Inner {
+            events: VecDeque::new(),
+            bytes: 0,
+            held: Hold::none(budget),
+            next: 1,
+            delivered: 0,
+            finished: None,
+        };
         Self {
             number,
             max,
@@ -53,26 +62,42 @@ impl Log {
         }
     }
 
-    /// Adds a message; the oldest goes when there are too many.
+    /// Adds a message that can be done without: not while memory is scarce. The oldest goes when there are too many.
     pub(crate) fn push(&self, text: Bytes) {
+        if self.add(text, Hold::grow_spare).is_err() {
+            tracing::debug!("memory is scarce; a message for a client was dropped (limits.bytes_in_flight)");
+        }
+    }
+
+    /// Adds a message that somebody waits for.
+    pub(crate) fn push_awaited(&self, text: Bytes) -> Result<(), Full> {
+        self.add(text, Hold::grow)
+    }
+
+    fn add(&self, text: Bytes, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
         let mut inner = self.inner.lock();
+        hold(&mut inner.held, text.len())?;
         let number = inner.next;
         inner.next += 1;
         inner.bytes += text.len();
         inner.events.push_back((number, text));
         while inner.events.len() > self.max.max(1) || inner.bytes > MAX_BYTES && inner.events.len() > 1 {
-            if let Some((_, old)) = inner.events.pop_front() {
-                inner.bytes -= old.len();
-            }
+            inner.drop_oldest();
         }
         drop(inner);
         self.wake.notify_waiters();
+        Ok(())
     }
 
-    /// Adds the last message and ends the stream.
-    pub(crate) fn finish(&self, text: Option<Bytes>) {
-        if let Some(text) = text {
-            self.push(text);
+    /// Adds the last message, or what stands for it where there is no memory, and ends the stream.
+    pub(crate) fn finish(&self, text: Option<Bytes>, instead: impl FnOnce() -> Bytes) {
+        if let Some(text) = text
+            && self.push_awaited(text).is_err()
+        {
+            let _ = self.add(instead(), |held, bytes| {
+                held.force(bytes);
+                Ok(())
+            });
         }
         self.inner.lock().finished = Some(Instant::now());
         self.wake.notify_waiters();
@@ -143,6 +168,7 @@ impl Reader {
                 if let Some((number, text)) = next {
                     self.after = number;
                     inner.delivered = inner.delivered.max(number);
+                    inner.make_room();
                     return Some(Outgoing { id: Some(self.event_id(number)), data: text, retry: None });
                 }
                 if inner.finished.is_some() || self.turn == 1 && self.log.polling.load(Ordering::Acquire) {
@@ -150,6 +176,22 @@ impl Reader {
                 }
             }
             woken.await;
+        }
+    }
+}
+
+impl Inner {
+    fn drop_oldest(&mut self) {
+        if let Some((_, old)) = self.events.pop_front() {
+            self.bytes -= old.len();
+            self.held.shrink(old.len());
+        }
+    }
+
+    /// Lets what was delivered go, which is kept for a client that resumes, while memory is scarce.
+    fn make_room(&mut self) {
+        while self.held.by().is_scarce() && self.events.front().is_some_and(|(number, _)| *number <= self.delivered) {
+            self.drop_oldest();
         }
     }
 }
@@ -165,3 +207,6 @@ pub(crate) fn parse_event_id(id: &str) -> Option<(u64, u64)> {
     let (stream, message) = id.split_once('-')?;
     Some((stream.parse().ok()?, message.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,8 @@ impl Stream {
         }
     }
 
-    /// The next message of an event stream; `None` at its end.
+    /// The next message of an event stream; `None` at its end. Comments keep a stream alive, but not a test that waits for
+    /// something that does not come.
     pub async fn next(&mut self) -> Option<Value> {
         let mut comments = 0;
         let message = async {
@@ -170,6 +171,18 @@ impl Stream {
             tokio::time::timeout(SOON * 3, self.fill()).await.expect("no event in time");
             self.unchunk();
         }
+    }
+
+    /// Reads on until the connection ends, however it does; gives the bytes that there were.
+    pub async fn rest(mut self) -> usize {
+        let all = async { while self.fill().await {} };
+        tokio::time::timeout(SOON * 3, all).await.expect("the connection did not end");
+        self.plain.len() + self.raw.len()
+    }
+
+    /// Whether the connection is still there, with nothing to read.
+    pub async fn is_open(&mut self) -> bool {
+        tokio::time::timeout(std::time::Duration::from_millis(200), self.fill()).await.is_err()
     }
 
     /// Reads to the end.

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
+use lockgate_proxy::budget::Budget;
+
 use super::*;
 
 async fn read(chunks: &[&'static str], limit: usize) -> Vec<Line> {
@@ -38,12 +42,15 @@ async fn a_line_over_the_limit_is_skipped_and_reading_goes_on() {
 
 #[tokio::test]
 async fn a_text_is_written_as_one_line() {
-    let (sender, texts) = mpsc::channel(4);
-    sender.send(Text::Whole(Bytes::from_static(b"{\n  \"a\": 1\r\n}"))).await.unwrap();
+    let budget = Arc::new(Budget::new(1 << 20));
+    let (sender, texts) = crate::bridge::Queue::new(&budget);
+    assert!(sender.send(Text::Whole(Bytes::from_static(b"{\n  \"a\": 1\r\n}"))).await);
     let parts = [Bytes::from_static(b"{"), Bytes::from_static(b"\"b\":2"), Bytes::from_static(b"}")];
-    sender.send(Text::Spliced(parts)).await.unwrap();
+    assert!(sender.send(Text::Spliced(parts)).await);
+    assert!(budget.used() > 0);
     drop(sender);
     let mut out = Vec::new();
     write(&mut out, texts).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "{   \"a\": 1  }\n{\"b\":2}\n");
+    assert_eq!(budget.used(), 0);
 }

@@ -1,0 +1,143 @@
+//! A connection's bytes on their way, noted in its pulse: above TLS what comes in, below it what the peer really takes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{Order, Pulse};
+
+/// What is written to a client that does not finish its headers.
+const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+pin_project_lite::pin_project! {
+    /// A connection's bytes as HTTP sees them: what comes is noted in its pulse, and a late client is told so.
+    pub(crate) struct Wire<T> {
+        #[pin]
+        io: T,
+        pulse: Arc<Pulse>,
+        late: usize,
+    }
+}
+
+impl<T> Wire<T> {
+    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
+        Self { io, pulse, late: 0 }
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let mut this = self.project();
+        if this.pulse.order() == Order::Late {
+            while this.pulse.heard.load(Ordering::Relaxed) && *this.late < LATE.len() {
+                let rest = LATE.get(*this.late..).unwrap_or_default();
+                match this.io.as_mut().poll_write(cx, rest) {
+                    Poll::Ready(Ok(n)) if n > 0 => *this.late += n,
+                    _ => break,
+                }
+            }
+            let _ = this.io.as_mut().poll_flush(cx);
+            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+        }
+        let before = buf.filled().len();
+        let read = this.io.poll_read(cx, buf);
+        if buf.filled().len() > before && !this.pulse.heard.load(Ordering::Relaxed) {
+            this.pulse.heard.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for Wire<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.project().io.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        self.project().io.poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_shutdown(cx)
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The socket itself: notes whether the peer takes what is written.
+    pub(crate) struct Meter<T> {
+        #[pin]
+        io: T,
+        pulse: Arc<Pulse>,
+    }
+}
+
+impl<T> Meter<T> {
+    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
+        Self { io, pulse }
+    }
+}
+
+impl<T: AsyncRead> AsyncRead for Meter<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite> Meter<T> {
+    fn note(pulse: &Pulse, written: &Poll<std::io::Result<usize>>) {
+        let stuck = written.is_pending();
+        if pulse.stuck.load(Ordering::Relaxed) != stuck {
+            pulse.stuck.store(stuck, Ordering::Relaxed);
+        }
+        if !stuck && !pulse.wrote.load(Ordering::Relaxed) {
+            pulse.wrote.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for Meter<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write(cx, buf);
+        Self::note(this.pulse, &written);
+        written
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        let this = self.project();
+        let written = this.io.poll_write_vectored(cx, bufs);
+        Self::note(this.pulse, &written);
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.project().io.poll_shutdown(cx)
+    }
+}

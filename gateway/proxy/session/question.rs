@@ -1,0 +1,69 @@
+//! What a session's client is asked: a request of ours on one of its streams, and the answer that comes by POST. A question
+//! waits for a bounded time, and ends with its session.
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::{Outcome, Response};
+use lockgate_protocol::method::Method;
+use lockgate_upstream::Unasked;
+use tokio::sync::oneshot;
+
+use super::{Log, Session};
+use crate::talk;
+
+/// Questions of one session that wait for answers.
+const MAX_QUESTIONS: usize = 64;
+
+impl Session {
+    /// The client answers a question.
+    pub(crate) fn answer(&self, response: &Response) {
+        let Some(waiting) = response.number().and_then(|id| self.state(|state| state.questions.remove(&id))) else {
+            return; // late, or never asked
+        };
+        let answer = match &response.outcome {
+            Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
+            Outcome::Error(error) => {
+                Err(Unasked::Refused { code: error.code, message: error.message(&response.text).into_owned() })
+            }
+        };
+        let _ = waiting.send(answer);
+    }
+
+    /// Sends a question on a stream and waits for the answer.
+    pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
+        if !talk::may_ask(&self.capabilities, method, params, self.revision) {
+            return Err(Unasked::Undeclared);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let id = self.state(|state| {
+            if state.questions.len() >= MAX_QUESTIONS {
+                return None;
+            }
+            state.next_question += 1;
+            state.questions.insert(state.next_question, sender);
+            Some(state.next_question)
+        });
+        let id = id.ok_or(Unasked::Gone)?;
+        let _forget = Forget { session: self, id };
+        log.push_awaited(talk::request_text(id, method, params).into()).map_err(|_| Unasked::Gone)?;
+        tokio::select! {
+            answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(_)) => Err(Unasked::Gone),
+                Err(_) => Err(Unasked::Timeout),
+            },
+            () = self.over.cancelled() => Err(Unasked::Gone),
+        }
+    }
+}
+
+/// Forgets a question that nobody waits for any more.
+struct Forget<'a> {
+    session: &'a Session,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.session.state(|state| drop(state.questions.remove(&self.id)));
+    }
+}
