@@ -9,6 +9,7 @@ use lockgate_policy::{Because, Denied, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
@@ -221,6 +222,10 @@ fn with_state(
         let token = scan::as_str(raw).ok_or_else(refused)?;
         let inner = state::open(asked, server.slug(), &target, &token).ok_or_else(refused)?;
         replaced.push(("requestState", Some(inner)));
+    }
+    // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the request is an ordinary one.
+    if asked.era() == Era::Legacy && asked.request.param("task").is_some() {
+        replaced.push(("task", None));
     }
     Ok(Permitted {
         server,

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
@@ -207,6 +208,48 @@ async fn an_era_is_found_out_once_and_again_after_a_restart() {
         server.heard_of("tools/call").last().unwrap().body["params"]["_meta"].as_object().map(|m| m.len() > 1),
         Some(true)
     );
+}
+
+/// F-24: no legacy task is ever begun, so none can be cancelled by a notification: the gateway does not offer them to legacy
+/// clients, does not claim them to legacy servers, and takes the wish for one out of a call, which is cancelled as a call.
+#[tokio::test]
+async fn no_legacy_task_is_begun_or_cancelled() {
+    let good = legacy("2025-11-25", &["t"]);
+    let server = Upstream::lines(move |heard| match heard.method() {
+        "server/discover" => Say::Json(heard.error(-32601, "no such method")),
+        "initialize" => Say::Json(heard.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+            "capabilities": {"tools": {}, "tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}},
+        }))),
+        "tools/call" => Say::Nothing,
+        _ => good(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let claimed = server.heard_of("initialize").pop().unwrap().body["params"]["capabilities"].clone();
+    assert!(claimed.get("tasks").is_none(), "{claimed}");
+    let tasks = json!({"tasks": {"cancel": {}, "list": {}, "requests": {"tools": {"call": {}}}}});
+    let session = gate.session_with("/mcp", "2025-11-25", tasks).await;
+    assert!(session.welcome["capabilities"].get("tasks").is_none(), "{}", session.welcome);
+    let wish = json!({"name": "a__t", "arguments": {}, "task": {"ttl": 60_000}});
+    let call = Request::legacy("/mcp", &session.id, 41, "tools/call", &wish);
+    let answer = async { call.send(gate.address).await };
+    let cancel = async {
+        until("the call arrived", async || (server.count("tools/call") == 1).then_some(())).await;
+        let note = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 41}});
+        assert_eq!(session.post(note.to_string()).send(gate.address).await.status, 202);
+    };
+    let (answer, ()) = tokio::join!(answer, cancel);
+    assert!(!answer.text().contains("taskId"), "{}", answer.text());
+    let heard = server.heard_of("tools/call").remove(0);
+    assert!(heard.body["params"].get("task").is_none(), "{}", heard.text);
+    until("the call is cancelled", async || (server.count("notifications/cancelled") == 1).then_some(())).await;
+    let cancelled = server.heard_of("notifications/cancelled").remove(0);
+    assert_eq!(cancelled.body["params"]["requestId"], heard.body["id"], "{}", cancelled.text);
+    for method in ["tasks/get", "tasks/cancel", "tasks/result", "tasks/list"] {
+        assert_eq!(session.ask(method, json!({"taskId": "x"})).await.code(), -32601, "{method}");
+        assert_eq!(server.count(method), 0, "{method}");
+    }
 }
 
 /// F-24: a handshake that takes too long is given up, never cancelled by a notification.

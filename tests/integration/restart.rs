@@ -167,46 +167,57 @@ async fn a_failing_server_is_left_alone_for_a_while() {
 #[tokio::test]
 async fn a_listen_is_sent_again_after_a_restart() {
     use crate::rig::client::Request;
-    let script = |heard: &crate::rig::Heard| {
-        let filter = &heard.body["params"]["notifications"];
-        let id = &heard.body["id"];
-        let tagged = json!({"io.modelcontextprotocol/subscriptionId": id});
-        let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+    let said = |http: bool| {
+        move |heard: &crate::rig::Heard| {
+            let filter = &heard.body["params"]["notifications"];
+            let id = &heard.body["id"];
+            let tagged = json!({"io.modelcontextprotocol/subscriptionId": id});
+            let ack = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
             "params": {"notifications": filter, "_meta": tagged}});
-        match heard.method() {
-            "server/discover" => Say::Json(heard.result(json!({
-                "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
-                "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},
-            }))),
-            "resources/list" | "resources/templates/list" => {
-                let member = if heard.method() == "resources/list" { "resources" } else { "resourceTemplates" };
-                let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
-                result[member] = json!([]);
-                Say::Json(heard.result(result))
+            match heard.method() {
+                "server/discover" => Say::Json(heard.result(json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0, "cacheScope": "private",
+                    "capabilities": {"tools": {"listChanged": true}, "resources": {"subscribe": true}},
+                }))),
+                "resources/list" | "resources/templates/list" => {
+                    let member = if heard.method() == "resources/list" { "resources" } else { "resourceTemplates" };
+                    let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+                    result[member] = json!([]);
+                    Say::Json(heard.result(result))
+                }
+                "subscriptions/listen" if http => Say::Stream(format!("data: {ack}\n\n")),
+                "subscriptions/listen" => Say::Json(ack),
+                _ => modern(&["t"])(heard),
             }
-            "subscriptions/listen" => Say::Json(ack),
-            _ => modern(&["t"])(heard),
         }
     };
-    let server = Upstream::lines(script).await;
-    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
-    let filter = json!({"notifications": {"resourceSubscriptions": ["a+test://x"]}});
-    let mut stream = Request::modern("/mcp", "subscriptions/listen", filter).open(gate.address).await;
-    let granted = stream.next().await.unwrap();
-    assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+test://x"]), "{granted}");
-    let wanted = |server: &Upstream| {
-        let heard = server.heard_of("subscriptions/listen");
-        heard.iter().filter(|h| h.text.contains("test://x")).count()
-    };
-    let before = wanted(&server);
-    assert!(before >= 1);
-    for pid in gate.children() {
-        signal(pid, Signal::KILL);
+    for http in [false, true] {
+        let mut server = if http { Upstream::http(said(true)).await } else { Upstream::lines(said(false)).await };
+        let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+        let filter = json!({"notifications": {"resourceSubscriptions": ["a+test://x"]}});
+        let mut stream = Request::modern("/mcp", "subscriptions/listen", filter).open(gate.address).await;
+        let granted = stream.next().await.unwrap();
+        assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!(["a+test://x"]), "{granted}");
+        let wanted = |server: &Upstream| {
+            let heard = server.heard_of("subscriptions/listen");
+            heard.iter().filter(|h| h.text.contains("test://x")).count()
+        };
+        let before = wanted(&server);
+        assert!(before >= 1);
+        if http {
+            // Every connection breaks, the one of the listen too, and for a while nobody is there.
+            server.stop().await;
+            assert_eq!(gate.call("a__t").await.code(), -32603);
+            server.restart().await;
+        }
+        for pid in gate.children() {
+            signal(pid, Signal::KILL);
+        }
+        until("the listen is sent again", async || (wanted(&server) > before).then_some(())).await;
+        let told = tokio::time::timeout(crate::rig::SOON, stream.next()).await.expect("what was missed").unwrap();
+        assert_eq!(
+            (&told["method"], &told["params"]["uri"]),
+            (&json!("notifications/resources/updated"), &json!("a+test://x"))
+        );
     }
-    until("the listen is sent again", async || (wanted(&server) > before).then_some(())).await;
-    let told = tokio::time::timeout(crate::rig::SOON, stream.next()).await.expect("what was missed").unwrap();
-    assert_eq!(
-        (&told["method"], &told["params"]["uri"]),
-        (&json!("notifications/resources/updated"), &json!("a+test://x"))
-    );
 }

@@ -51,6 +51,8 @@ pub enum Say {
     Status(u16, Vec<(&'static str, String)>, Value),
     /// An event stream with this text, which then ends.
     Sse(String),
+    /// An event stream that starts with this text and stays open.
+    Stream(String),
     /// These bytes as a body of this type, or as a line.
     Text(&'static str, Vec<u8>),
     /// These bytes, then the connection is closed.
@@ -214,6 +216,12 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
                 socket.write_all(&[head.as_bytes(), &start].concat()).await?;
                 return forever(&mut socket, byte).await;
             }
+            Say::Stream(start) => {
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+                socket.write_all(&[head, &start].concat().into_bytes()).await?;
+                socket.read_to_end(&mut Vec::new()).await?;
+                return Ok(());
+            }
             Say::Nothing => {
                 let mut rest = Vec::new();
                 socket.read_to_end(&mut rest).await?;
@@ -247,7 +255,7 @@ async fn talk(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) ->
             Say::Json(Value::Null) | Say::Nothing => {}
             Say::Json(value) | Say::Status(_, _, value) => socket.write_all(format!("{value}\n").as_bytes()).await?,
             Say::Text(_, text) => socket.write_all(&[&text[..], b"\n"].concat()).await?,
-            Say::Sse(_) => {}
+            Say::Sse(_) | Say::Stream(_) => {}
             Say::Raw(bytes) => {
                 socket.write_all(&bytes).await?;
                 return socket.shutdown().await;
