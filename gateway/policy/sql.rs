@@ -20,6 +20,7 @@ use serde::Deserialize;
 use sqlparser::ast::{AnalyzeFormatKind, Statement, UtilityOption};
 use sqlparser::dialect::{MySqlDialect, PostgreSqlDialect, SQLiteDialect};
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 use crate::Refusal;
 use lex::no;
@@ -219,14 +220,15 @@ impl Sql {
         self.named.has_function(lower)
     }
 
-    fn parse(&self, tokens: Vec<sqlparser::tokenizer::Token>) -> Result<Statement, Refusal> {
+    fn parse(&self, tokens: Vec<Token>) -> Result<Statement, Refusal> {
         let dialect: &dyn sqlparser::dialect::Dialect = match self.dialect {
             Dialect::Postgres => &PostgreSqlDialect {},
             Dialect::Mysql => &MySqlDialect {},
             Dialect::Sqlite => &SQLiteDialect {},
         };
-        let parser = Parser::new(dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
-        let mut statements = { parser }.parse_statements().map_err(|error| {
+        let mut parser = Parser::new(dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
+        // Its function for many statements stops at END and says nothing of what follows.
+        let statement = parser.parse_statement().map_err(|error| {
             Refusal(match error {
                 ParserError::RecursionLimitExceeded => "the SQL statement is nested too deep: make it flatter".into(),
                 ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
@@ -235,9 +237,15 @@ impl Sql {
                 }
             })
         })?;
-        match (statements.pop(), statements.is_empty()) {
-            (Some(statement), true) => Ok(statement),
-            _ => no("exactly one SQL statement is allowed"),
+        match parser.peek_token().token {
+            Token::EOF => Ok(statement),
+            rest => {
+                let words: String = rest.to_string().chars().take(40).collect();
+                no(format!(
+                    "the SQL statement is not understood from {} on: write it in plainer SQL",
+                    words.escape_default()
+                ))
+            }
         }
     }
 

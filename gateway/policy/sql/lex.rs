@@ -268,6 +268,9 @@ impl Lexer<'_> {
     }
 
     pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
+        if matches!(self.tokens.last(), Some(Token::Period)) {
+            return no("a parameter stands where a name must stand: write the name itself");
+        }
         let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
         self.at += length;
         if self

@@ -146,6 +146,9 @@ impl Named {
         if ident.quote_style.is_none() && is_reserved(self.dialect, &ident.value) {
             return no(format!("the word {} cannot be a name here: quote it, or choose another", ident.value));
         }
+        if ident.quote_style == Some('\'') && self.dialect == Dialect::Postgres {
+            return no("a string stands where a name must stand: write it in double quotes");
+        }
         Ok(())
     }
 

@@ -106,6 +106,26 @@ fn tables_are_compared_as_the_database_knows_them() {
     assert!(sqlite.check("SELECT * FROM ORDERS").is_ok() && sqlite.check("SELECT * FROM 'secret'").is_err());
 }
 
+/// The parser's own function for many statements takes an END for the end, and whatever follows for nothing.
+#[test]
+fn what_follows_an_end_is_part_of_the_statement() {
+    for (dialect, ..) in CORPORA {
+        let rule = spec(dialect, |spec| {
+            spec.tables.deny = vec!["canary".into()];
+            spec.max_rows = Some(5);
+        });
+        for text in [
+            "SELECT 1 END FROM canary",
+            "SELECT 1 end, no_such_function()",
+            "SELECT 1 END UNION SELECT note FROM canary",
+            "SELECT 1 END\nLIMIT 1000",
+        ] {
+            assert!(rule.check(text).is_err(), "{dialect:?} {text}");
+        }
+        assert!(rule.check("SELECT CASE WHEN a = 1 THEN 2 END FROM t LIMIT 5").is_ok());
+    }
+}
+
 #[test]
 fn a_limit_is_added_held_or_asked_for() {
     let rule = spec(Dialect::Postgres, |spec| spec.max_rows = Some(100));

@@ -167,3 +167,6 @@ XA START 'x'
 BINLOG 'x'
 CHANGE MASTER TO MASTER_HOST = 'x'
 START SLAVE
+SELECT 1 END FROM mysql.user
+SELECT 1 END, load_file('/etc/passwd')
+SELECT 1 end INTO OUTFILE '/tmp/x'

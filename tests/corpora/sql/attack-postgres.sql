@@ -233,3 +233,9 @@ CREATE SUBSCRIPTION planted CONNECTION 'x' PUBLICATION y
 CREATE SERVER planted FOREIGN DATA WRAPPER postgres_fdw
 CREATE EVENT TRIGGER planted ON ddl_command_start EXECUTE FUNCTION f()
 SELECT 1 |+| 2
+SELECT 1 END FROM pg_shadow
+SELECT 1 END, pg_read_file('/etc/passwd')
+SELECT 1 end WHERE pg_sleep(10) IS NULL
+SELECT note END INTO planted FROM canary
+SELECT id FROM canary AS c END FOR UPDATE
+SELECT id FROM customers $$c$$

@@ -125,3 +125,7 @@ INSERT INTO canary SELECT * FROM canary
 INSERT INTO sqlite_master VALUES (1, 2, 3, 4, 5)
 UPDATE sqlite_master SET sql = ''
 DROP TABLE IF EXISTS sqlite_master
+SELECT 1 END FROM sqlite_master
+SELECT 1 END, load_extension('x')
+SELECT 1 end UNION SELECT sql FROM sqlite_master
+SELECT c.:id FROM canary c
