@@ -32,6 +32,26 @@ impl Globs {
         let build = |set: GlobSetBuilder| set.build().map_err(|e| e.to_string());
         Ok(Self { names: build(names)?, whole: build(whole)?, below: build(below)? })
     }
+
+    /// Whether one fits the path, or a folder on the way that is in the root.
+    fn hold(&self, names: impl Iterator<Item = String>, root: usize) -> bool {
+        let (mut whole, mut below) = (String::new(), String::new());
+        for (at, name) in names.enumerate() {
+            whole.push('/');
+            whole.push_str(&name);
+            if at < root {
+                continue;
+            }
+            if !below.is_empty() {
+                below.push('/');
+            }
+            below.push_str(&name);
+            if self.names.is_match(&name) || self.whole.is_match(&whole) || self.below.is_match(&below) {
+                return true;
+            }
+        }
+        self.whole.is_match(&whole)
+    }
 }
 
 /// Any path, or those that a glob matches.
@@ -62,27 +82,12 @@ impl Denied {
         Ok(Self(if none { None } else { Some(Globs::compile(globs, true)?) }))
     }
 
-    /// Of a path in a root that has so many names.
+    /// Of a path in a root that has so many names. Each name is taken as it stands, and as forgiving file systems read
+    /// it: what one of them takes off may be what a glob needs.
     pub(super) fn matches(&self, names: &[String], root: usize) -> bool {
         let Some(globs) = &self.0 else { return false };
-        let (mut whole, mut below) = (String::new(), String::new());
-        for (at, name) in names.iter().enumerate() {
-            let name = folded(name);
-            whole.push('/');
-            whole.push_str(&name);
-            if at < root {
-                continue;
-            }
-            if !below.is_empty() {
-                below.push('/');
-            }
-            below.push_str(&name);
-            let listed = globs.names.is_match(&name) || globs.whole.is_match(&whole) || globs.below.is_match(&below);
-            if listed || is_short(&name) {
-                return true;
-            }
-        }
-        globs.whole.is_match(&whole)
+        [cased, folded].into_iter().any(|read| globs.hold(names.iter().map(|name| read(name)), root))
+            || names.iter().skip(root).any(|name| is_short(&folded(name)))
     }
 }
 

@@ -58,6 +58,20 @@ fn at_most_two_in_a_hundred_benign_paths_are_refused() {
     assert!(refused.len() * 100 <= corpus.len() * 2, "{refused:#?}");
 }
 
+/// What a forgiving file system takes off a name may be what a glob asks for.
+#[test]
+fn a_name_is_denied_as_it_stands_and_as_others_read_it() {
+    let spec =
+        Spec { roots: owned(&["/srv/data"]), deny: owned(&["*.pem", "log?", "/srv/data/a:b/*"]), ..Spec::default() };
+    let rule = Path::compile(&spec).unwrap();
+    for denied in ["server:.pem", "server.pem:x", "server.pem.", "log.", "logs", "a:b/c", "A:B/c"] {
+        assert!(rule.check(&format!("/srv/data/{denied}")).is_err(), "{denied}");
+    }
+    for fine in ["server:pem", "log", "a:c/c", "a/c"] {
+        assert!(rule.check(&format!("/srv/data/{fine}")).is_ok(), "{fine}");
+    }
+}
+
 #[test]
 fn what_is_allowed_is_absolute_and_normalised() {
     for (name, path, expected) in [
