@@ -39,7 +39,7 @@ pub fn check(data: &[u8]) {
 /// Outside of quotes there is nothing that a shell would act on.
 fn shell_agrees(text: &str, words: &[String]) {
     let (mut quote, mut escaped) = (None, false);
-    for c in text.trim().chars() {
+    for c in text.chars() {
         match (quote, c) {
             _ if escaped => escaped = false,
             (Some('\''), '\'') | (Some('"'), '"') => quote = None,
