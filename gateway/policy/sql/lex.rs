@@ -42,6 +42,10 @@ pub(super) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
 
 /// Splits a statement.
 pub(super) fn lex(text: &str, dialect: Dialect) -> Result<Lexed, Refusal> {
+    // To a database's own library the text would end there.
+    if text.contains('\0') {
+        return no("the SQL statement holds a NUL character: leave it out");
+    }
     let tokens = Vec::with_capacity(text.len() / 3 + 8);
     let mut lexer =
         Lexer { dialect, text, at: 0, tokens, end: 0, chains: vec![0], chained: 0, ended: false, brackets: 0 };

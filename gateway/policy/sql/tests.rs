@@ -225,6 +225,8 @@ fn what_is_too_long_too_deep_or_no_text_is_refused() {
             String::new(),
             " ".into(),
             "SELECT 1\0".into(),
+            "SELECT 1 /*\0*/ LIMIT 1".into(),
+            "SELECT '\0'".into(),
             "SELECT\u{a0}1".into(),
             "SELECT 1\u{b}".into(),
             format!("SELECT '{}'", many("x", MAX_BYTES)),
