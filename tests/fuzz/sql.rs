@@ -72,7 +72,7 @@ fn one_query(dialect: Dialect, text: &str, rule: &Sql) {
         Dialect::Mysql => &MySqlDialect {},
         Dialect::Sqlite => &SQLiteDialect {},
     };
-    let parsed = parse(known, text).or_else(|error| parse(known, &plain_names(text)).map_err(|_| error));
+    let parsed = parse(known, text).or_else(|error| parse(known, &respelled(dialect, text)).map_err(|_| error));
     let parsed = parsed.unwrap_or_else(|error| panic!("{text:?} does not parse: {error}"));
     let Statement::Query(query) = &parsed else { panic!("{text:?} is no query: {parsed:?}") };
     let printed = query.to_string();
@@ -96,14 +96,21 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
     }
 }
 
-/// Without the `$` that names may hold, which this parser does not know.
-fn plain_names(text: &str) -> String {
-    let mut before = ' ';
-    let plain = text.chars().map(|c| {
-        before = if c == '$' && (before.is_ascii_alphanumeric() || before == '_') { '_' } else { c };
-        before
-    });
-    plain.collect()
+/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, and signs that stand side
+/// by side, of which it makes one operator.
+fn respelled(dialect: Dialect, text: &str) -> String {
+    let (mut plain, mut before) = (String::with_capacity(text.len() + 16), ' ');
+    for c in text.chars() {
+        match c {
+            '$' if before.is_ascii_alphanumeric() || before == '_' => plain.push('_'),
+            '@' if dialect == Dialect::Sqlite => plain.push_str(":_"),
+            '~' if before == '~' && dialect == Dialect::Sqlite => plain.push_str(" ~"),
+            '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => plain.extend([' ', c]),
+            c => plain.push(c),
+        }
+        before = plain.chars().next_back().unwrap_or(c);
+    }
+    plain
 }
 
 /// What SQLite finds in it, if it finds anything: the words may be no SQL that it knows.
