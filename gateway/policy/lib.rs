@@ -12,6 +12,7 @@ mod config;
 mod explain;
 pub mod file;
 mod index;
+mod judge;
 mod limiter;
 mod lists;
 pub mod path;

@@ -4,9 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde_json::Value;
-
-use crate::arguments::{self, Edit};
 use crate::class::{Class, Classes};
 use crate::compile::{self, Mistake};
 use crate::condition::{Condition, World};
@@ -17,7 +14,7 @@ use crate::limiter::{Held, Limiter};
 use crate::rate::{Limited, Limits};
 use crate::response::Response;
 use crate::rule::Rule;
-use crate::verdict::{Hidden, Judged, State, Verdict};
+use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
 use crate::{Refusal, Subject, Target};
 
 /// The rule that is named when nothing allows something.
@@ -51,6 +48,8 @@ pub struct Passed {
     pub rule: Arc<str>,
     /// The arguments that the server gets instead of those that were sent, as JSON text.
     pub arguments: Option<Vec<u8>>,
+    /// How a policy in dry run would have denied it.
+    pub would: Option<Denied>,
 }
 
 /// A call that may not be made.
@@ -149,7 +148,7 @@ impl Policy {
         self.rules.get(at as usize)
     }
 
-    fn name(&self, at: u32) -> Arc<str> {
+    pub(crate) fn name(&self, at: u32) -> Arc<str> {
         self.rule(at).map_or_else(|| DEFAULT.into(), |rule| Arc::clone(&rule.name))
     }
 
@@ -175,19 +174,15 @@ impl Policy {
         }
         let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some() && !rule.dry_run).map(|(at, _)| *at);
         let dry = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
-        let state = |real: bool| {
-            let failed = broken.iter().find(|(at, _)| !real || !dry(*at));
-            let rules = concerned.iter().copied().filter(|(_, rule)| !real || !rule.dry_run);
-            state(failed, rules)
-        };
-        let shadowed = concerned.iter().any(|(_, rule)| rule.dry_run) || broken.iter().any(|(at, _)| dry(*at));
+        let failed = |wanted: bool| broken.iter().find(|(at, _)| dry(*at) == wanted);
+        let rules = |wanted: bool| concerned.iter().copied().filter(move |(_, rule)| rule.dry_run == wanted);
         let responses =
             concerned.iter().filter(|(_, rule)| !rule.dry_run).filter_map(|(_, rule)| rule.response.as_ref());
         Verdict {
             limits: limits.collect(),
-            shadow: shadowed.then(|| Box::new(state(false))),
+            dry: dry_run(failed(true), rules(true)).map(Box::new),
             response: Response::all(responses).map(Arc::new),
-            state: state(true),
+            state: state(failed(false), rules(false)),
         }
     }
 
@@ -235,19 +230,6 @@ impl Policy {
         Ok(held)
     }
 
-    /// Whether a call may be made with these arguments (JSON text).
-    ///
-    /// # Errors
-    /// Which policy denies it, and why.
-    pub fn judge(
-        &self,
-        verdict: &Verdict,
-        question: &Question<'_>,
-        arguments: Option<&[u8]>,
-    ) -> Result<Passed, Denied> {
-        self.decide(&verdict.state, question, arguments)
-    }
-
     /// The policy that hides something, or [`DEFAULT`]; `None` when it is there.
     #[must_use]
     pub fn hides(&self, verdict: &Verdict) -> Option<Arc<str>> {
@@ -255,101 +237,6 @@ impl Policy {
             State::Hidden(hidden) => Some(hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at))),
             _ => None,
         }
-    }
-
-    /// What policies in dry run would have denied of a call that may be made.
-    #[must_use]
-    pub fn would_deny(&self, verdict: &Verdict, question: &Question<'_>, arguments: Option<&[u8]>) -> Option<Denied> {
-        self.decide(verdict.shadow.as_deref()?, question, arguments).err()
-    }
-
-    fn decide(&self, state: &State, question: &Question<'_>, text: Option<&[u8]>) -> Result<Passed, Denied> {
-        let judged = match state {
-            State::Open(at) => return Ok(Passed { rule: self.name(*at), arguments: None }),
-            State::Hidden(Hidden { rule, failure }) => {
-                let because = failure.clone().map_or(Because::Hidden, Because::Failure);
-                return Err(Denied { rule: rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), because });
-            }
-            State::Judged(judged) => judged,
-        };
-        let first = judged.open.into_iter().chain(judged.allows.iter().copied()).chain(judged.guards.iter().copied());
-        let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
-        let read = arguments::read(text);
-        let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
-        let mut edits = Vec::new();
-        let rule = match judged.open {
-            Some(at) => self.name(at),
-            None => self.permit(&judged.allows, question, &mut arguments, &mut edits)?,
-        };
-        self.guard(&judged.guards, question, &mut arguments, &mut edits)?;
-        if edits.is_empty() {
-            return Ok(Passed { rule, arguments: None });
-        }
-        match arguments::write(text, &edits) {
-            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments) }),
-            None => Err(Denied { rule, because: Because::Failure("the arguments could not be written anew".into()) }),
-        }
-    }
-
-    /// The first policy by name that allows the call with its arguments.
-    fn permit(
-        &self,
-        allows: &[u32],
-        question: &Question<'_>,
-        arguments: &mut Value,
-        edits: &mut Vec<Edit>,
-    ) -> Result<Arc<str>, Denied> {
-        let mut refused = None;
-        for rule in allows.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
-            let holds = self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))?;
-            let (mut own, mut changes) = (arguments.clone(), Vec::new());
-            let checked = match (holds, &rule.arguments) {
-                (false, _) => Err(Refusal("its condition does not hold for these arguments".into())),
-                (true, None) => Ok(()),
-                (true, Some(rules)) => rules.check(&mut own, &mut changes),
-            };
-            match checked {
-                Ok(()) => {
-                    *arguments = own;
-                    edits.append(&mut changes);
-                    return Ok(Arc::clone(&rule.name));
-                }
-                Err(refusal) => drop(refused.get_or_insert(denied(Because::Arguments(refusal)))),
-            }
-        }
-        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), because: Because::Hidden }))
-    }
-
-    /// Every policy that may deny the call for its arguments.
-    fn guard(
-        &self,
-        guards: &[u32],
-        question: &Question<'_>,
-        arguments: &mut Value,
-        edits: &mut Vec<Edit>,
-    ) -> Result<(), Denied> {
-        for rule in guards.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
-            if !self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))? {
-                continue;
-            }
-            let checked = match &rule.arguments {
-                Some(rules) => rules.check(arguments, edits),
-                None => Err(Refusal("such calls are not allowed".into())),
-            };
-            checked.map_err(|refusal| denied(Because::Arguments(refusal)))?;
-        }
-        Ok(())
-    }
-
-    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, String> {
-        if rule.is_settled_early() {
-            return Ok(true);
-        }
-        let Question { subject, endpoint, target } = *question;
-        let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
-        rule.holds(world).map_err(|words| format!("policy {}: {words}", rule.name))
     }
 }
 
@@ -377,4 +264,19 @@ fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &
             State::Judged(Box::new(Judged { open, allows, guards: guards.into() }))
         }
     }
+}
+
+/// What policies in dry run would deny; nothing where they cannot. One that allows changes no call that may be made.
+fn dry_run<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &'a Rule)>) -> Option<Dry> {
+    if let Some((at, words)) = failed {
+        return Some(Dry::denies(Hidden { rule: Some(*at), failure: Some(words.clone()) }));
+    }
+    let mut guards = Vec::new();
+    for (at, rule) in rules.filter(|(_, rule)| rule.effect == Effect::Deny && !rule.only_limits()) {
+        if rule.arguments.is_none() && rule.is_settled_early() {
+            return Some(Dry::denies(Hidden { rule: Some(at), failure: None }));
+        }
+        guards.push(at);
+    }
+    (!guards.is_empty()).then(|| Dry { denies: None, guards: guards.into() })
 }

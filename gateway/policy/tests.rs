@@ -232,8 +232,48 @@ fn dry_run_changes_nothing_and_is_told() {
     let target = tool("a__b");
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-    assert!(policy.judge(&verdict, &question, None).is_ok());
-    assert_eq!(&*policy.would_deny(&verdict, &question, None).unwrap().rule, "later");
+    let passed = policy.judge(&verdict, &question, None).unwrap();
+    assert_eq!((&*passed.rule, &*passed.would.unwrap().rule), ("all", "later"));
+}
+
+/// Arguments are judged once, and dry runs look at what the server would get: not at what other dry runs would make of it.
+#[test]
+fn dry_run_judges_the_arguments_that_are_sent_on() {
+    let policy = policy(json!([
+        {"name": "a-dry", "effect": "allow", "dry_run": true, "arguments": {"/n": {"set": {"to": 100}}}},
+        {"name": "b-real", "effect": "allow", "arguments": {"/n": {"set": {"to": 5}}, "/s": {"optional": true}}},
+        {"name": "c-dry", "effect": "deny", "dry_run": true, "arguments": {"/n": {"value": {"max": 10}}, "/s": {"forbid": true}}},
+        {"name": "d-dry", "effect": "deny", "dry_run": true, "rate": {"per_minute": 1}},
+    ]));
+    let target = tool("a__b");
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
+    let judged = |text: &str| policy.judge(&verdict, &question, Some(text.as_bytes()));
+    let passed = judged("{}").unwrap();
+    assert_eq!((passed.arguments.as_deref(), passed.would), (Some(b"{\"n\":5}".as_slice()), None));
+    let passed = judged(r#"{"n": 7, "s": 1}"#).unwrap();
+    let would = passed.would.unwrap();
+    assert!(&*would.rule == "c-dry" && matches!(would.because, Because::Arguments(_)), "{would:?}");
+    // Refused in earnest: there is nothing more to say.
+    assert!(judged(r#"{"other": 1}"#).is_err());
+}
+
+/// A policy that reads no arguments stays one beside a dry run that does; what cannot be read is told of it alone.
+#[test]
+fn dry_run_alone_reads_arguments_of_an_open_call() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "later", "effect": "deny", "dry_run": true, "arguments": {"/s": {"forbid": true}}},
+    ]));
+    let target = tool("a__b");
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
+    assert!(verdict.reads_arguments());
+    let would = |text: &str| policy.judge(&verdict, &question, Some(text.as_bytes())).unwrap().would;
+    assert_eq!(would(r#"{"t": 1}"#), None);
+    for text in [r#"{"s": 1}"#, r#"{"t": 1, "t": 2}"#] {
+        assert_eq!(&*would(text).unwrap().rule, "later", "{text}");
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ pub struct Verdict {
     pub(crate) limits: Box<[u32]>,
     /// What may come back, where a policy says something about it.
     pub(crate) response: Option<Arc<Response>>,
-    /// What it would be if policies in dry run counted, where there are such.
-    pub(crate) shadow: Option<Box<State>>,
+    /// What policies in dry run would deny, where there are such.
+    pub(crate) dry: Option<Box<Dry>>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +45,21 @@ pub(crate) struct Judged {
     pub(crate) guards: Box<[u32]>,
 }
 
+/// What policies in dry run would deny.
+#[derive(Clone, Debug)]
+pub(crate) struct Dry {
+    /// Every call.
+    pub(crate) denies: Option<Hidden>,
+    /// Policies that would deny it with some arguments, by name.
+    pub(crate) guards: Box<[u32]>,
+}
+
+impl Dry {
+    pub(crate) fn denies(hidden: Hidden) -> Self {
+        Self { denies: Some(hidden), guards: Box::default() }
+    }
+}
+
 impl Verdict {
     /// Whether it is there at all: listed, and answered when it is asked for.
     #[must_use]
@@ -55,7 +70,7 @@ impl Verdict {
     /// Whether a call depends on its arguments.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
-        matches!(self.state, State::Judged(_)) || matches!(self.shadow.as_deref(), Some(State::Judged(_)))
+        matches!(self.state, State::Judged(_)) || self.dry.as_deref().is_some_and(|dry| !dry.guards.is_empty())
     }
 
     /// What may come back; anything without it.

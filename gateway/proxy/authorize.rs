@@ -138,7 +138,7 @@ fn judge(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged
     let question = standing.question(&subject, target);
     let arguments = asked.request.param("arguments").filter(|_| verdict.reads_arguments());
     let passed = policy.judge(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
-    if let Some(denied) = policy.would_deny(verdict, &question, arguments) {
+    if let Some(denied) = &passed.would {
         let who = subject.principal();
         let (tool, rule) = (target.exposed, &*denied.rule);
         tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, reason = ?denied.because, "would be denied");

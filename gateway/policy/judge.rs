@@ -1,0 +1,146 @@
+//! Whether a call may be made with its arguments, which are read once, and what policies in dry run would have said of
+//! what its server gets. What a call is for is decided before, in [`crate::verdict`].
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::Refusal;
+use crate::arguments::{self, Edit};
+use crate::condition::World;
+use crate::policy::{Because, DEFAULT, Denied, Passed, Policy, Question};
+use crate::rule::Rule;
+use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
+
+impl Policy {
+    /// Whether a call may be made with these arguments (JSON text).
+    ///
+    /// # Errors
+    /// Which policy denies it, and why.
+    pub fn judge(
+        &self,
+        verdict: &Verdict,
+        question: &Question<'_>,
+        arguments: Option<&[u8]>,
+    ) -> Result<Passed, Denied> {
+        let dry = verdict.dry.as_deref();
+        match &verdict.state {
+            State::Open(at) => {
+                let would = dry.and_then(|dry| self.would_deny(dry, question, || arguments::read(arguments)));
+                Ok(Passed { rule: self.name(*at), arguments: None, would })
+            }
+            State::Hidden(hidden) => Err(self.denied(hidden)),
+            State::Judged(judged) => self.decide(judged, dry, question, arguments),
+        }
+    }
+
+    /// How policies in dry run would deny a call that may be made, going by the arguments that its server gets.
+    fn would_deny(
+        &self,
+        dry: &Dry,
+        question: &Question<'_>,
+        arguments: impl FnOnce() -> Result<Value, Refusal>,
+    ) -> Option<Denied> {
+        if let Some(hidden) = &dry.denies {
+            return Some(self.denied(hidden));
+        }
+        let first = self.name(*dry.guards.first()?);
+        match arguments() {
+            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut Vec::new()).err(),
+            Err(refusal) => Some(Denied { rule: first, because: Because::Arguments(refusal) }),
+        }
+    }
+
+    fn denied(&self, hidden: &Hidden) -> Denied {
+        let because = hidden.failure.clone().map_or(Because::Hidden, Because::Failure);
+        Denied { rule: hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), because }
+    }
+
+    fn decide(
+        &self,
+        judged: &Judged,
+        dry: Option<&Dry>,
+        question: &Question<'_>,
+        text: Option<&[u8]>,
+    ) -> Result<Passed, Denied> {
+        let first = judged.open.into_iter().chain(judged.allows.iter().copied()).chain(judged.guards.iter().copied());
+        let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
+        let read = arguments::read(text);
+        let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
+        let mut edits = Vec::new();
+        let rule = match judged.open {
+            Some(at) => self.name(at),
+            None => self.permit(&judged.allows, question, &mut arguments, &mut edits)?,
+        };
+        self.guard(&judged.guards, question, &mut arguments, &mut edits)?;
+        let would = dry.and_then(|dry| self.would_deny(dry, question, || Ok(arguments)));
+        if edits.is_empty() {
+            return Ok(Passed { rule, arguments: None, would });
+        }
+        match arguments::write(text, &edits) {
+            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), would }),
+            None => Err(Denied { rule, because: Because::Failure("the arguments could not be written anew".into()) }),
+        }
+    }
+
+    /// The first policy by name that allows the call with its arguments.
+    fn permit(
+        &self,
+        allows: &[u32],
+        question: &Question<'_>,
+        arguments: &mut Value,
+        edits: &mut Vec<Edit>,
+    ) -> Result<Arc<str>, Denied> {
+        let mut refused = None;
+        for rule in allows.iter().filter_map(|&at| self.rule(at)) {
+            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            let holds = self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))?;
+            let (mut own, mut changes) = (arguments.clone(), Vec::new());
+            let checked = match (holds, &rule.arguments) {
+                (false, _) => Err(Refusal("its condition does not hold for these arguments".into())),
+                (true, None) => Ok(()),
+                (true, Some(rules)) => rules.check(&mut own, &mut changes),
+            };
+            match checked {
+                Ok(()) => {
+                    *arguments = own;
+                    edits.append(&mut changes);
+                    return Ok(Arc::clone(&rule.name));
+                }
+                Err(refusal) => drop(refused.get_or_insert(denied(Because::Arguments(refusal)))),
+            }
+        }
+        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), because: Because::Hidden }))
+    }
+
+    /// Every policy that may deny the call for its arguments.
+    fn guard(
+        &self,
+        guards: &[u32],
+        question: &Question<'_>,
+        arguments: &mut Value,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), Denied> {
+        for rule in guards.iter().filter_map(|&at| self.rule(at)) {
+            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            if !self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))? {
+                continue;
+            }
+            let checked = match &rule.arguments {
+                Some(rules) => rules.check(arguments, edits),
+                None => Err(Refusal("such calls are not allowed".into())),
+            };
+            checked.map_err(|refusal| denied(Because::Arguments(refusal)))?;
+        }
+        Ok(())
+    }
+
+    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, String> {
+        if rule.is_settled_early() {
+            return Ok(true);
+        }
+        let Question { subject, endpoint, target } = *question;
+        let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
+        rule.holds(world).map_err(|words| format!("policy {}: {words}", rule.name))
+    }
+}
