@@ -138,7 +138,7 @@ async fn react<R: Receive, O: Other>(
 }
 
 fn refuse<B>(receive: &impl Receive, refusal: Refusal) -> Response<Outflow<B>> {
-    receive.turned_away(refusal.why(), refusal.wire().2);
+    refusal.record(receive);
     refusal.response().map(Outflow::whole)
 }
 

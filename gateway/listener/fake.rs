@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,7 +26,12 @@ use crate::{Receive, Server};
 
 type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
 
-pub(crate) struct Fake(Box<Answer>, Arc<Budget>);
+pub(crate) struct Fake {
+    answer: Box<Answer>,
+    budget: Arc<Budget>,
+    /// Why messages went no further than the listener.
+    pub(crate) turned_away: Mutex<Vec<Rejection>>,
+}
 
 /// Everybody is the bearer token that they send, except `stranger`, who is refused.
 impl Receive for Fake {
@@ -41,14 +46,16 @@ impl Receive for Fake {
         path.ends_with("/mcp").then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
 
-    fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
+    fn turned_away(&self, why: Rejection, _: Cow<'static, str>) {
+        self.turned_away.lock().unwrap().push(why);
+    }
 
     fn budget(&self) -> &Arc<Budget> {
-        &self.1
+        &self.budget
     }
 
     fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
-        (self.0)(inbound)
+        (self.answer)(inbound)
     }
 }
 
@@ -66,7 +73,8 @@ where
     F: Fn(Inbound) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
-    Arc::new(Fake(Box::new(move |inbound| answer(inbound).boxed()), Arc::new(Budget::new(bytes))))
+    let (answer, budget) = (Box::new(move |inbound| answer(inbound).boxed()), Arc::new(Budget::new(bytes)));
+    Arc::new(Fake { answer, budget, turned_away: Mutex::default() })
 }
 
 /// Answers every message with itself, and GET and DELETE with a word.

@@ -9,6 +9,8 @@ use lockgate_protocol::{code, write};
 use lockgate_proxy::budget::DROPPED;
 use lockgate_telemetry::Rejection;
 
+use crate::Receive;
+
 /// A request that never reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -118,6 +120,11 @@ impl Refusal {
             Self::Busy | Self::Memory | Self::Unread => Rejection::Overloaded,
             Self::NoSession => Rejection::Session,
         }
+    }
+
+    /// Tells who keeps the record, whatever the transport is.
+    pub(crate) fn record(self, receive: &impl Receive) {
+        receive.turned_away(self.why(), self.wire().2);
     }
 
     /// The error object as JSON text; `id` is the request's, when it is known.

@@ -4,6 +4,7 @@
 
 mod lines;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
@@ -19,6 +20,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
 use lockgate_proxy::face::{Endpoint, Inbound, Verb};
+use lockgate_telemetry::Rejection;
 use lockgate_telemetry::request::{Tag, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, Id, JoinSet};
@@ -34,6 +36,8 @@ use self::lines::{Line, Lines};
 const HANDSHAKE: Duration = Duration::from_secs(60);
 /// How long the last bytes and the end of the session may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// What the trail says of a message that belongs to a session, where there is none.
+const NO_SESSION: &str = "no session is named";
 
 /// Bounds of a stdio face.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,15 +151,14 @@ impl<R: Receive> Face<R> {
         let line = match line {
             Line::Text(line) => line,
             Line::TooLong => {
-                let refusal = Refusal::TooLarge { limit: self.limits.line_bytes };
-                return self.say(refusal.text(None)).await;
+                return self.refuse(Refusal::TooLarge { limit: self.limits.line_bytes }, None).await;
             }
         };
         match jsonrpc::parse(line.clone(), self.limits.depth, From::Client) {
             Ok(Message::Request(request)) => self.request(request).await,
             Ok(Message::Notification(notification)) => self.notification(&notification).await,
             Ok(Message::Response(_)) if self.session.is_some() => self.legacy(line, None).await,
-            Ok(Message::Response(_)) => {}
+            Ok(Message::Response(_)) => self.no_session(NO_SESSION),
             // A batch, or something that the proxy has the words for.
             Err(_) => self.legacy(line, Some(Bytes::new())).await,
         }
@@ -174,7 +177,9 @@ impl<R: Receive> Face<R> {
             Method::Ping => self.say(write::result(&id, b"{}")).await,
             _ => {
                 let words = format!("`_meta` lacks `{}`, and no session was initialized", meta::PROTOCOL_VERSION);
-                self.say(write::error(Some(&id), code::INVALID_PARAMS, &words, None)).await;
+                let answer = write::error(Some(&id), code::INVALID_PARAMS, &words, None);
+                self.no_session(words);
+                self.say(answer).await;
             }
         }
     }
@@ -196,6 +201,9 @@ impl<R: Receive> Face<R> {
             if notification.method == Method::Initialized {
                 self.listen(session);
             }
+        } else if notification.method != Method::Cancelled {
+            // A request may be over before its cancellation comes, which is nothing to speak of.
+            self.no_session(NO_SESSION);
         }
     }
 
@@ -211,7 +219,7 @@ impl<R: Receive> Face<R> {
         let inbound = self.caller.inbound(Verb::Post(text), None);
         let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.receive.receive(inbound))).await
         else {
-            return self.say(Refusal::Busy.text(Some(id))).await;
+            return self.refuse(Refusal::Busy, Some(id)).await;
         };
         if let Some(session) = bridge::session(&reply) {
             self.end_session().await;
@@ -240,7 +248,7 @@ impl<R: Receive> Face<R> {
         let Job { inbound, answer, modern, waits } = job;
         let limits = &self.limits;
         if answer.is_some() && self.running.len() >= limits.concurrent_requests.saturating_add(limits.queued_requests) {
-            return self.say(Refusal::Busy.text(answer.as_deref().filter(|id| !id.is_empty()))).await;
+            return self.refuse(Refusal::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
         let (receive, places, out) = (Arc::clone(&self.receive), Arc::clone(&self.places), self.out.clone());
@@ -274,6 +282,16 @@ impl<R: Receive> Face<R> {
         })
     }
 
+    /// Turns a message away: for the record, as over HTTP, and in words for the client.
+    async fn refuse(&self, refusal: Refusal, id: Option<&[u8]>) {
+        refusal.record(&*self.receive);
+        self.say(refusal.text(id)).await;
+    }
+
+    fn no_session(&self, words: impl Into<Cow<'static, str>>) {
+        self.receive.turned_away(Rejection::Session, words.into());
+    }
+
     async fn say(&self, bytes: impl Into<Bytes>) {
         // Nobody there: the reading loop notices by itself.
         let _ = self.out.send(text(bytes)).await;
@@ -305,6 +323,7 @@ async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id:
     let place = match Places::enter(places).await {
         Ok(place) => place,
         Err(refusal) => {
+            refusal.record(receive);
             let _ = out.send(text(refusal.text(known))).await;
             return;
         }

@@ -9,6 +9,7 @@ use crate::rig::client::{Answer, Request};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Session, Upstream, Value, json, until};
+use crate::stdio::Pipe;
 
 const POLICIES: &str = "policies:
   - { name: most, effect: allow, what: { tools: ['a/t', 'a/u'], prompts: ['*'], resources: ['*'] } }
@@ -144,6 +145,32 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     let metrics = send(Request::bare("GET", "/metrics", "")).await.text();
     assert!(metrics.contains(r#"reason="session"} 2"#), "{metrics}");
     verified(&file);
+}
+
+/// The same over stdio, for all that can be sent there.
+#[tokio::test]
+async fn refusals_over_stdio_are_recorded_like_those_over_http() {
+    let server = Upstream::http(server).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, policies) = (folder.path().join("audit.jsonl"), folder.path().join("all.yaml"));
+    std::fs::write(&policies, POLICIES).unwrap();
+    let mut pipe = Pipe::start(json!({
+        "servers": {"a": server.config()}, "audit": {"file": file}, "policy": {"files": [policies]},
+        "http": {"body_bytes": 2000},
+    }));
+    pipe.say(&"x".repeat(3000)).await;
+    assert!(pipe.hear().await["error"].is_object());
+    pipe.say("{").await;
+    assert!(pipe.hear().await["error"].is_object());
+    pipe.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#).await;
+    assert!(pipe.hear().await["error"].is_object());
+    let denied = pipe.modern(json!(2), "tools/call", json!({"name": "a__u", "arguments": {}})).await;
+    assert!(denied["error"].is_object(), "{denied}");
+    for reason in ["body_too_large", "malformed", "session"] {
+        recorded(&file, json!({"kind": "refusal", "reason": reason})).await;
+    }
+    let denied = recorded(&file, json!({"kind": "decision", "decision": "deny", "rule": "not-that-tool"})).await;
+    assert_eq!((&denied["issuer"], &denied["who"], &denied["name"]), (&json!("local"), &json!("user"), &json!("a__u")));
 }
 
 /// What policy hides or limits, asked for in every way.

@@ -9,7 +9,7 @@ use crate::rig::client::with_meta;
 use crate::rig::gate::{command, config};
 use crate::rig::{SOON, Value, alive, children, fixture, json, until};
 
-struct Pipe {
+pub(crate) struct Pipe {
     child: Child,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
@@ -17,7 +17,7 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn start(more: Value) -> Self {
+    pub(crate) fn start(more: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("lockgate.json");
         std::fs::write(&file, config(more).to_string()).unwrap();
@@ -29,12 +29,12 @@ impl Pipe {
         Self { input: child.stdin.take(), output, child, _folder: folder }
     }
 
-    async fn say(&mut self, text: &str) {
+    pub(crate) async fn say(&mut self, text: &str) {
         self.input.as_mut().unwrap().write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }
 
     /// The next line, which has to be one JSON message.
-    async fn hear(&mut self) -> Value {
+    pub(crate) async fn hear(&mut self) -> Value {
         let line = tokio::time::timeout(SOON, self.output.next_line()).await.expect("an answer in time");
         let line = line.unwrap().expect("a line");
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"))
@@ -50,7 +50,7 @@ impl Pipe {
         }
     }
 
-    async fn modern(&mut self, id: Value, method: &str, params: Value) -> Value {
+    pub(crate) async fn modern(&mut self, id: Value, method: &str, params: Value) -> Value {
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": with_meta(params)}).to_string()).await;
         self.answer(&id).await
     }

@@ -20,6 +20,7 @@ struct Client {
     input: WriteHalf<DuplexStream>,
     output: Read<BufReader<ReadHalf<DuplexStream>>>,
     saw: mpsc::UnboundedReceiver<String>,
+    fake: Arc<Fake>,
     served: JoinHandle<io::Result<usize>>,
 }
 
@@ -80,9 +81,10 @@ fn client(limits: Stdio) -> Client {
     let (seen, saw) = mpsc::unbounded_channel();
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (stdin, stdout) = tokio::io::split(theirs);
-    let served = tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits, std::future::pending()));
+    let fake = proxy(seen);
+    let served = tokio::spawn(serve_stdio(stdin, stdout, Arc::clone(&fake), limits, std::future::pending()));
     let (output, input) = tokio::io::split(ours);
-    Client { input, output: BufReader::new(output).lines(), saw, served }
+    Client { input, output: BufReader::new(output).lines(), saw, fake, served }
 }
 
 impl Client {
@@ -252,4 +254,26 @@ async fn a_client_that_closes_its_end_drops_everything() {
     input.write_all(format!("{}\n", request("2", "ping", "")).as_bytes()).await.unwrap();
     assert!(served.await.unwrap().is_err());
     assert_eq!(saw.recv().await.unwrap(), "dropped");
+}
+
+/// What never reaches the proxy is told to who keeps the record, as over HTTP.
+#[tokio::test]
+async fn what_is_turned_away_is_told() {
+    let mut client = client(limits());
+    let fake = Arc::clone(&client.fake);
+    let told = || std::mem::take(&mut *fake.turned_away.lock().unwrap());
+    assert!(client.ask(&"x".repeat(600)).await.contains("error"));
+    assert_eq!(told(), [Rejection::BodyTooLarge]);
+    client.ask(&request("1", "tools/list", "")).await;
+    client.say(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).await;
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    client.ask(&request("2", "ping", "")).await;
+    assert_eq!(told(), [Rejection::Session; 3]);
+    let hang = format!(r#""hang":1,{META}"#);
+    for id in ["3", "4", "5", "6"] {
+        client.say(&request(id, "tools/list", &hang)).await;
+    }
+    assert!(client.hear().await.contains(r#""id":6"#));
+    assert_eq!(told(), [Rejection::Overloaded]);
 }
