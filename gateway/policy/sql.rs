@@ -232,7 +232,7 @@ impl Sql {
             Refusal(match error {
                 ParserError::RecursionLimitExceeded => "the SQL statement is nested too deep: make it flatter".into(),
                 ParserError::TokenizerError(words) | ParserError::ParserError(words) => {
-                    let words: String = words.chars().take(200).collect();
+                    let words: String = words.chars().take(80).collect();
                     format!("the SQL statement is not understood ({}): write it in plainer SQL", words.escape_default())
                 }
             })

@@ -135,7 +135,7 @@ impl Named {
         if self.dialect == Dialect::Postgres && !self.has(&self.decoded(ident)) {
             return no(format!(
                 "`(…).{}` may be a call of a function: name the table and the column instead",
-                ident.value.escape_default()
+                short(&ident.value)
             ));
         }
         Ok(())
@@ -162,7 +162,7 @@ impl Named {
         for part in &name.0 {
             let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
             if matches!(ident.quote_style, Some('\'')) || self.mysql_string(ident) {
-                return no(format!("the name {} stands in the wrong quotes", ident.value.escape_default()));
+                return no(format!("the name {} stands in the wrong quotes", short(&ident.value)));
             }
             self.ident(ident)?;
             parts.push(self.decoded(ident));
@@ -213,5 +213,9 @@ impl Pair {
 
 /// A name for an answer, in bounds and on one line.
 pub(super) fn shown(name: &ObjectName) -> String {
-    name.to_string().chars().take(120).flat_map(char::escape_default).collect()
+    short(&name.to_string())
+}
+
+pub(super) fn short(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_default).collect()
 }
