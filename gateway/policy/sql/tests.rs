@@ -106,6 +106,13 @@ fn tables_are_compared_as_the_database_knows_them() {
     assert!(sqlite.check("SELECT * FROM ORDERS").is_ok() && sqlite.check("SELECT * FROM 'secret'").is_err());
 }
 
+#[test]
+fn a_refusal_is_short_whatever_the_name() {
+    let text = format!("SELECT 1 FROM \"{}\"", "\u{e9}\u{1}".repeat(500));
+    let refusal = rule(Dialect::Mysql).check(&text).unwrap_err();
+    assert!(refusal.0.contains("wrong quotes") && refusal.0.len() <= 1000, "{refusal:?}");
+}
+
 /// The parser's own function for many statements takes an END for the end, and whatever follows for nothing.
 #[test]
 fn what_follows_an_end_is_part_of_the_statement() {
