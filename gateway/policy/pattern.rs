@@ -1,7 +1,7 @@
 //! Patterns over names: compiled per policy where one policy is looked at, and all together where a request has to
 //! find the policies that it concerns.
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 
 use crate::bits::Bits;
 
@@ -22,11 +22,24 @@ pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
 /// The patterns of many policies for one kind of name.
 #[derive(Debug)]
 pub(crate) struct Index {
+    /// Names and beginnings of names, which are found by themselves, apart from patterns that take a regular expression:
+    /// what those find is looked for among all of them, so that it is asked first whether there is anything.
+    sets: [Set; 2],
+    /// Policies that have such patterns at all.
+    restricted: Bits,
+}
+
+#[derive(Debug)]
+struct Set {
     globs: GlobSet,
     /// The policy of each pattern.
     owners: Vec<u32>,
-    /// Policies that have such patterns at all.
-    restricted: Bits,
+}
+
+/// Whether a pattern is a name, or how one begins.
+fn is_plain(glob: &Glob) -> bool {
+    let text = glob.glob();
+    !text.strip_suffix('*').unwrap_or(text).contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
 impl Index {
@@ -35,17 +48,22 @@ impl Index {
     /// # Errors
     /// They are too large together.
     pub(crate) fn new<'a>(size: usize, lists: impl Iterator<Item = (u32, &'a [Glob])>) -> Result<Self, String> {
-        let mut builder = GlobSetBuilder::new();
-        let (mut owners, mut restricted) = (Vec::new(), Bits::none(size));
+        let mut builders = [(); 2].map(|()| (GlobSetBuilder::new(), Vec::new()));
+        let mut restricted = Bits::none(size);
         for (owner, globs) in lists {
             restricted.insert(owner);
             for glob in globs {
+                let [plain, other] = &mut builders;
+                let (builder, owners) = if is_plain(glob) { plain } else { other };
                 builder.add(glob.clone());
                 owners.push(owner);
             }
         }
-        let globs = builder.build().map_err(|error| error.kind().to_string())?;
-        Ok(Self { globs, owners, restricted })
+        let set = |(builder, owners): (GlobSetBuilder, Vec<u32>)| {
+            builder.build().map(|globs| Set { globs, owners }).map_err(|error| error.kind().to_string())
+        };
+        let [plain, other] = builders;
+        Ok(Self { sets: [set(plain)?, set(other)?], restricted })
     }
 
     /// No policy restricts this kind of name.
@@ -55,17 +73,12 @@ impl Index {
 
     /// The policies with a pattern that fits one of the names.
     pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> Bits {
-        let mut fits = Bits::none(size);
-        if self.owners.is_empty() {
-            return fits;
-        }
-        let mut hits = Vec::new();
+        let (mut fits, mut hits) = (Bits::none(size), Vec::new());
         for name in names {
-            self.globs.matches_into(name.as_ref(), &mut hits);
-            for &hit in &hits {
-                if let Some(&owner) = self.owners.get(hit) {
-                    fits.insert(owner);
-                }
+            let name = Candidate::new(name.as_ref());
+            for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
+                set.globs.matches_candidate_into(&name, &mut hits);
+                hits.iter().filter_map(|&hit| set.owners.get(hit)).for_each(|&owner| fits.insert(owner));
             }
         }
         fits

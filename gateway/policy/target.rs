@@ -1,5 +1,7 @@
 //! What is asked for: one tool, prompt or resource of one server, or a completion for one of them.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -92,12 +94,16 @@ impl Annotations {
 }
 
 impl Target<'_> {
-    /// Every way to write it in a pattern; a pattern that fits one of them fits.
-    pub(crate) fn spellings(&self) -> [String; 3] {
+    /// Every way to write it in a pattern, each once; a pattern that fits one of them fits.
+    pub(crate) fn spellings(&self) -> Vec<Cow<'_, str>> {
+        let mut all = vec![Cow::Borrowed(self.exposed), Cow::Owned(format!("{}/{}", self.server, self.own))];
         let third = match self.kind {
-            Kind::Resource | Kind::ResourceCompletion => self.own.to_owned(),
-            _ => format!("{}__{}", self.server, self.own),
+            Kind::Resource | Kind::ResourceCompletion => Cow::Borrowed(self.own),
+            _ => Cow::Owned(format!("{}__{}", self.server, self.own)),
         };
-        [self.exposed.to_owned(), format!("{}/{}", self.server, self.own), third]
+        if third != self.exposed {
+            all.push(third);
+        }
+        all
     }
 }

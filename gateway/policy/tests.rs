@@ -400,3 +400,17 @@ proptest! {
         }
     }
 }
+
+/// Patterns of every kind together find what each of them finds alone.
+#[test]
+fn patterns_find_the_same_together_and_alone() {
+    let patterns = ["a__b", "a__*", "a/*", "*", "*__b", "a_?b", "[ab]__b", "{a,c}__b", "a\\*", "", "é*", "a__b*", "**"];
+    let globs: Vec<_> = patterns.iter().filter_map(|text| pattern::compile(text).ok()).collect();
+    let lists = || (0u32..).zip(globs.iter().map(std::slice::from_ref));
+    let index = pattern::Index::new(globs.len(), lists()).unwrap();
+    for name in ["a__b", "a__bc", "a/b/c", "b__b", "c__b", "a*", "é__b", "", "a"] {
+        let together: Vec<u32> = index.fits(globs.len(), [name].iter()).iter().collect();
+        let alone = lists().filter(|(_, one)| pattern::any(one, &[name])).map(|(at, _)| at);
+        assert_eq!(together, alone.collect::<Vec<_>>(), "{name:?}");
+    }
+}
