@@ -19,7 +19,9 @@ pub struct Idle {
 }
 
 pub async fn idle(gateway: &Gateway, path: &'static str, sessions: usize, folder: &Path) -> anyhow::Result<Idle> {
-    let server = gateway.start("gateway-idle", folder).await?;
+    // One caller holds them all.
+    let more = format!("{}limits: {{ sessions_per_principal: {} }}\n", gateway.more, WARM + sessions);
+    let server = Gateway { more, ..gateway.clone() }.start("gateway-idle", folder).await?;
     let face = Face { name: "idle", address: server.address, path, tool: "", key: None };
     open(&face, WARM).await?;
     let before = settle(&server.process).await?;
