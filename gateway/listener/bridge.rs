@@ -79,15 +79,19 @@ impl Queue {
     }
 
     /// Waits for room; `false` when nobody reads any more. Without memory for it, an answer becomes words that say so, and
-    /// anything else is left out.
+    /// any other large message is left out.
     pub(crate) async fn send(&self, text: Text) -> bool {
         let mut held = Hold::none(Arc::clone(&self.budget));
-        let text = match held.grow(text.own_len().saturating_add(OVERHEAD)) {
+        let text = match held.admit(text.own_len().saturating_add(OVERHEAD)) {
             Ok(()) => text,
             Err(_) => {
                 tracing::info!(bytes = text.len(), "a message was dropped: limits.bytes_in_flight is reached");
-                let Some(id) = write::id_of_response(text.start()) else { return true };
-                Text::Whole(Refusal::Unread.text(Some(id)))
+                match write::id_of_response(text.start()) {
+                    Some(id) => Text::Whole(Refusal::Unread.text(Some(id))),
+                    // The answers to a batch.
+                    None if text.start().starts_with(b"[") => Text::Whole(Refusal::Unread.text(None)),
+                    None => return true,
+                }
             }
         };
         self.out.send(Waiting { text, _held: held }).await.is_ok()

@@ -97,7 +97,8 @@ impl EventStream {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
         if !self.first.is_empty() {
-            return Poll::Ready(Some(Chunk::new(std::mem::take(&mut self.first), None)));
+            let first = std::mem::take(&mut self.first);
+            return Poll::Ready(Some(self.sign(first)));
         }
         while let Poll::Ready(event) = self.events.as_mut().poll_next(cx) {
             let Some(event) = event else { return Poll::Ready(None) };
@@ -118,15 +119,20 @@ impl EventStream {
             self.timer.as_mut().reset(now + self.interval);
             let mut out = BytesMut::with_capacity(3);
             sse::comment(&mut out);
-            return Poll::Ready(Some(Chunk::new(out.freeze(), None)));
+            return Poll::Ready(Some(self.sign(out.freeze())));
         }
+    }
+
+    /// A few bytes that count nowhere, and show like all others whether the client reads.
+    fn sign(&self, bytes: Bytes) -> Chunk {
+        Chunk::new(bytes, Some(Hold::none(self.active.again())))
     }
 
     /// An event that counts until it is written. Without memory for it, an answer becomes words that say so, and anything
     /// else is left out.
     fn counted(&self, mut event: Outgoing) -> Option<Chunk> {
         let mut held = Hold::none(self.active.again());
-        if held.grow(event.data.len()).is_err() {
+        if held.admit(event.data.len()).is_err() {
             tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
             event.data = Refusal::Unread.text(Some(write::id_of_response(&event.data)?));
         }
@@ -174,7 +180,9 @@ where
             Parts::Spliced { chunks, held } => {
                 let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
                 left.next().map(|chunk| {
-                    let held = if left.next().is_none() { held.take() } else { None };
+                    // Each of them shows whether the client reads.
+                    let more = left.next().and(held.as_ref()).map(|held| Hold::none(held.by().again()));
+                    let held = more.or_else(|| held.take());
                     Chunk::new(std::mem::take(chunk), held)
                 })
             }

@@ -252,7 +252,9 @@ impl Watched {
         } else {
             Phase::Idle
         };
-        if phase == Phase::Busy || phase != self.phase || requests != self.requests || wrote && phase != Phase::Head {
+        // To ask for more shows nothing of whether what was written is read.
+        let asked = requests != self.requests && phase != Phase::Stuck;
+        if phase == Phase::Busy || phase != self.phase || asked || wrote && phase != Phase::Head {
             (self.phase, self.requests, self.ticks) = (phase, requests, 0);
             return;
         }

@@ -204,7 +204,8 @@ impl Policy {
                 && rule.rate.is_none()
         };
         let allowed = |rule: &Rule| rule.effect == Effect::Allow && (whole(rule) || rule.what.may_name(server));
-        class.broken.is_empty() && real().any(allowed) && !real().any(denied)
+        let broken = class.broken.iter().any(|(at, _)| self.rule(*at).is_none_or(|rule| !rule.dry_run));
+        !broken && real().any(allowed) && !real().any(denied)
     }
 
     /// Takes one request from every allowance that concerns it. What comes back is held while the request runs.

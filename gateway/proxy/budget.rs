@@ -17,8 +17,11 @@ pub struct Hold<P: AsRef<Budget> = Arc<Budget>> {
 }
 
 /// What a client reads in place of an answer that there is no memory for. The call behind it was made.
-pub const DROPPED: &str = "the answer was dropped, because too many bytes wait for clients that read slowly \
-                           (limits.bytes_in_flight); what was called may have had its effect";
+pub const DROPPED: &str = "the answer was dropped, because it is larger than what limits.bytes_in_flight leaves beside \
+                           answers that other clients have not read; what was called may have had its effect";
+
+/// Messages up to this size are always taken: their number is bounded, and somebody may wait for them.
+pub const SMALL: usize = 4 * 1024;
 
 /// There is not that much left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,9 @@ impl Budget {
     }
 
     fn take(&self, bytes: usize, all: usize) -> Result<(), Full> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= all);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(drop).map_err(|_| Full)
     }
@@ -86,10 +92,17 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Takes more, whatever is left: for a few words.
-    pub fn force(&mut self, bytes: usize) {
+    /// Takes a message on its way to a client: a small one whatever is left.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was taken.
+    pub fn admit(&mut self, bytes: usize) -> Result<(), Full> {
+        if bytes > SMALL {
+            return self.grow(bytes);
+        }
         self.budget.as_ref().used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
+        Ok(())
     }
 
     /// Gives some back.
@@ -101,14 +114,14 @@ impl<P: AsRef<Budget>> Hold<P> {
         }
     }
 
-    /// Holds exactly this much from now on.
+    /// Holds exactly this much from now on: a message on its way to a client.
     ///
     /// # Errors
     /// [`Full`]: it holds what it held before.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
-            Some(0) => Ok(()),
-            Some(more) => self.grow(more),
+            Some(more) if bytes > SMALL => self.grow(more),
+            Some(more) => self.admit(more),
             None => {
                 self.shrink(self.bytes - bytes);
                 Ok(())

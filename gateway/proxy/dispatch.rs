@@ -234,7 +234,7 @@ fn conclude(log: &Log, asked: &Asked, answer: Result<Text, Problem>) {
         Err(problem) if problem.is_withdrawn() => None,
         answer => Some(final_text(asked, answer)),
     };
-    log.finish(last, || Problem::dropped().text(Some(asked.request.id())).into());
+    log.finish(last, Problem::dropped().text(Some(asked.request.id())).into());
 }
 
 /// An exchange without an answer: a stream that ends.

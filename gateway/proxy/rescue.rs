@@ -146,7 +146,9 @@ impl Problem {
     pub(crate) fn too_many_streams() -> Self {
         let words =
             "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
-        Self::new(code::OVERLOADED, words)
+        let mut problem = Self::new(code::OVERLOADED, words);
+        problem.retry_after = Some(Duration::from_secs(5));
+        problem
     }
 
     /// There is no room for a session: of all, or of the caller.

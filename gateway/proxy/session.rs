@@ -301,6 +301,7 @@ impl Session {
         let dirty = self.dirty.swap(0, Ordering::AcqRel);
         for (bit, method) in CHANGES {
             if dirty & bit != 0 {
+                // Small, and so always taken.
                 let _ = log.push_awaited(write::notification(method.as_str(), b"{}").into());
             }
         }

@@ -29,8 +29,8 @@ pub struct Http {
     pub header_bytes: Size<1024, 0x10_0000, 0x1_0000>,
     /// Time to receive the headers, and again for the body, 1–300 s.
     pub read_timeout: Seconds<1, 300, 30>,
-    /// Time within which a client has to take something of what is written to it, 1–300 s; then its connection ends. Streams on
-    /// which nothing waits to be written are not concerned.
+    /// Longest time between two writes that a client takes something of, 1–300 s; then its connection ends. Streams on which
+    /// nothing waits to be written are not concerned.
     pub write_timeout: Seconds<1, 300, 60>,
     /// Open connections, 1–100000; further ones wait.
     pub connections: Whole<1, 100_000, 4096>,

@@ -20,8 +20,8 @@ pub struct Limits {
     pub concurrent_requests: Whole<1, 100_000, 100>,
     /// Requests that wait for a place, 0–100000; one more is answered with 503.
     pub queued_requests: Whole<0, 100_000, 1000>,
-    /// Bytes of request bodies in work and of answers that their clients have not read, over all connections, 1MiB–16GiB; at
-    /// least `http.body_bytes`.
+    /// Bytes of request bodies in work, of answers that their clients have not read, and of messages kept for clients that
+    /// resume a stream, over all connections, 1MiB–16GiB; at least `http.body_bytes`. A larger answer cannot be delivered.
     pub bytes_in_flight: Size<0x10_0000, 0x4_0000_0000, 100_000_000>,
     /// Items of one page of a list, 1–10000.
     pub page_items: Whole<1, 10_000, 1000>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
+use lockgate_proxy::budget::SMALL;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -28,8 +29,8 @@ async fn next(flow: &mut Flow) -> Option<String> {
     chunk(flow).await.map(|chunk| String::from_utf8(chunk.bytes.to_vec()).unwrap())
 }
 
-fn outgoing(id: Option<&str>, data: &'static str, retry: Option<u64>) -> Outgoing {
-    Outgoing { id: id.map(Into::into), data: Bytes::from_static(data.as_bytes()), retry }
+fn outgoing(id: Option<&str>, data: &str, retry: Option<u64>) -> Outgoing {
+    Outgoing { id: id.map(Into::into), data: Bytes::copy_from_slice(data.as_bytes()), retry }
 }
 
 #[tokio::test]
@@ -121,8 +122,13 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     drop(written);
     let mut others = Hold::none(pulse.begin());
     others.grow(1000).unwrap();
+    let large = "x".repeat(SMALL);
+    let note = format!("{{\"method\":\"{large}\"}}");
+    let result = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{{\"x\":\"{large}\"}}}}");
+    send.send(outgoing(None, &note, None)).unwrap();
     send.send(outgoing(None, "{\"method\":\"x\"}", None)).unwrap();
-    send.send(outgoing(Some("4"), "{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"result\":{}}", None)).unwrap();
+    send.send(outgoing(Some("4"), &result, None)).unwrap();
+    assert_eq!(next(&mut flow).await.unwrap(), "data: {\"method\":\"x\"}\n\n", "what is small comes");
     let answer = next(&mut flow).await.unwrap();
     assert!(answer.starts_with("id: 4\n") && answer.contains("\"id\":\"q\",\"error\":{\"code\":-31053"), "{answer}");
     assert!(answer.contains("limits.bytes_in_flight"), "{answer}");

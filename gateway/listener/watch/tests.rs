@@ -2,7 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::task::Context;
+
+use bytes::{Buf, Bytes};
+use http_body::Body;
+use http_body_util::Full;
+use lockgate_proxy::budget::Hold;
+
 use super::*;
+use crate::outflow::Outflow;
 
 const TICK: Duration = Duration::from_secs(1);
 const HEAD: Duration = Duration::from_secs(3);
@@ -92,6 +100,42 @@ fn an_answer_held_up_by_flow_control_is_unread_too() {
     assert_eq!(held_up.pulse.order(), Order::Unread);
     two.owes_no_more();
     assert_eq!(order_after(&connections, &reading.pulse, 100), Order::Open);
+}
+
+/// Each part of an answer, not only its last: HTTP/2 asks for the next part before it has written this one.
+#[test]
+fn every_part_of_an_answer_shows_whether_it_is_read() {
+    let connections = connections();
+    let entry = connections.add();
+    entry.pulse.is_http2();
+    let chunks = ["ab", "cd", "ef"].map(Bytes::from);
+    let held = Some(Hold::none(entry.pulse.begin()));
+    let mut body = Box::pin(Outflow::<Full<Bytes>>::Spliced { chunks, held });
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..3 {
+        let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut cx) else { panic!("no part") };
+        let mut chunk = frame.into_data().ok().unwrap();
+        assert_eq!(entry.pulse.owed.load(Ordering::Relaxed), 1);
+        chunk.advance(1);
+        assert!(entry.pulse.paid.swap(false, Ordering::Relaxed));
+    }
+    assert_eq!(entry.pulse.owed.load(Ordering::Relaxed), 0);
+    assert_eq!(entry.pulse.active.load(Ordering::Relaxed), 0);
+}
+
+/// To ask for more is not to read.
+#[test]
+fn requests_do_not_keep_a_client_that_reads_nothing() {
+    let connections = connections();
+    let entry = connections.add();
+    entry.pulse.is_http2();
+    let one = entry.pulse.begin();
+    one.owes();
+    for _ in 0..6 {
+        drop(entry.pulse.begin());
+        connections.sweep(TICK, HEAD, WRITE);
+    }
+    assert_eq!(entry.pulse.order(), Order::Unread);
 }
 
 #[test]

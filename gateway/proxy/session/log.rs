@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::budget::{Budget, Full, Hold};
+use crate::budget::{Budget, Full, Hold, SMALL};
 use crate::face::Outgoing;
 
 /// How long a finished stream can still be resumed.
@@ -38,6 +38,8 @@ struct Inner {
     next: u64,
     /// The newest message that a reader took.
     delivered: u64,
+    /// The number of the answer, and what stands for it once there is no memory to keep it.
+    answer: Option<(u64, Bytes)>,
     finished: Option<Instant>,
 }
 
@@ -49,6 +51,7 @@ impl Log {
             held: Hold::none(budget),
             next: 1,
             delivered: 0,
+            answer: None,
             finished: None,
         };
         Self {
@@ -71,35 +74,30 @@ impl Log {
 
     /// Adds a message that somebody waits for.
     pub(crate) fn push_awaited(&self, text: Bytes) -> Result<(), Full> {
-        self.add(text, Hold::grow)
+        self.add(text, Hold::admit)
     }
 
     fn add(&self, text: Bytes, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
-        let mut inner = self.inner.lock();
-        hold(&mut inner.held, text.len())?;
-        let number = inner.next;
-        inner.next += 1;
-        inner.bytes += text.len();
-        inner.events.push_back((number, text));
-        while inner.events.len() > self.max.max(1) || inner.bytes > MAX_BYTES && inner.events.len() > 1 {
-            inner.drop_oldest();
-        }
-        drop(inner);
+        self.inner.lock().add(text, self.max, hold)?;
         self.wake.notify_waiters();
         Ok(())
     }
 
-    /// Adds the last message, or what stands for it where there is no memory, and ends the stream.
-    pub(crate) fn finish(&self, text: Option<Bytes>, instead: impl FnOnce() -> Bytes) {
-        if let Some(text) = text
-            && self.push_awaited(text).is_err()
-        {
-            let _ = self.add(instead(), |held, bytes| {
-                held.force(bytes);
-                Ok(())
-            });
+    /// Adds the answer, or the few words that stand for it where there is no memory, and ends the stream. An answer that
+    /// nobody reads leaves half of the memory to others.
+    pub(crate) fn finish(&self, text: Option<Bytes>, instead: Bytes) {
+        let awaited = self.has_reader();
+        let mut inner = self.inner.lock();
+        if let Some(text) = text {
+            let hold = if awaited || text.len() <= SMALL { Hold::admit } else { Hold::grow_spare };
+            inner.answer = Some((inner.next, instead.clone()));
+            if inner.add(text, self.max, hold).is_err() {
+                // Small, and so always taken.
+                let _ = inner.add(instead, self.max, Hold::admit);
+            }
         }
-        self.inner.lock().finished = Some(Instant::now());
+        inner.finished = Some(Instant::now());
+        drop(inner);
         self.wake.notify_waiters();
     }
 
@@ -181,6 +179,19 @@ impl Reader {
 }
 
 impl Inner {
+    /// As the newest; the oldest go when there are too many.
+    fn add(&mut self, text: Bytes, max: usize, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
+        hold(&mut self.held, text.len())?;
+        let number = self.next;
+        self.next += 1;
+        self.bytes += text.len();
+        self.events.push_back((number, text));
+        while self.events.len() > max.max(1) || self.bytes > MAX_BYTES && self.events.len() > 1 {
+            self.drop_oldest();
+        }
+        Ok(())
+    }
+
     fn drop_oldest(&mut self) {
         if let Some((_, old)) = self.events.pop_front() {
             self.bytes -= old.len();
@@ -188,11 +199,29 @@ impl Inner {
         }
     }
 
-    /// Lets what was delivered go, which is kept for a client that resumes, while memory is scarce.
+    /// While memory is scarce, lets what is large and was delivered go, which is kept for a client that resumes. Words stand
+    /// for the answer then, so that who resumes learns of it.
     fn make_room(&mut self) {
-        while self.held.by().is_scarce() && self.events.front().is_some_and(|(number, _)| *number <= self.delivered) {
-            self.drop_oldest();
+        if !self.held.by().is_scarce() {
+            return;
         }
+        let Self { events, bytes, held, delivered, answer, .. } = self;
+        events.retain_mut(|(number, text)| {
+            if *number > *delivered || text.len() <= SMALL {
+                return true;
+            }
+            *bytes -= text.len();
+            held.shrink(text.len());
+            let instead = answer.as_ref().filter(|(answer, _)| answer == number).map(|(_, instead)| instead.clone());
+            let stays = instead.is_some();
+            if let Some(instead) = instead {
+                // Small, and so always taken.
+                let _ = held.admit(instead.len());
+                *bytes += instead.len();
+                *text = instead;
+            }
+            stays
+        });
     }
 }
 
