@@ -208,7 +208,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
         }
         Command::Policy(command) => {
             let configured = || match lockgate_config::load(sources) {
-                Ok(loaded) => Ok(loaded.config.policy),
+                Ok(loaded) => Ok((loaded.config.policy, loaded.warnings)),
                 Err(report) => Err(anyhow::anyhow!("the configuration has mistakes:\n{report}")),
             };
             Some(finish(command.run(&sources.cwd, json, configured)))

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
-use lockgate_config::policies;
+use lockgate_config::{Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Outcome};
 use lockgate_policy::{Annotations, Config, Explanation, Kind, Policy, Question, Target};
 use serde_json::{Value, json};
@@ -56,21 +56,27 @@ pub(crate) enum Command {
     },
 }
 
+/// Policies, and what there is to be said of the configuration that they belong to.
+type Configured = (Config, Vec<Problem>);
+
 /// What a command prints, and how it ends.
 type Printed = anyhow::Result<(String, ExitCode)>;
 
 impl Command {
     /// Runs it. `configured` loads the policies of the configuration, where the command needs them.
-    pub(crate) fn run(&self, cwd: &Path, json: bool, configured: impl Fn() -> anyhow::Result<Config>) -> Printed {
+    pub(crate) fn run(&self, cwd: &Path, json: bool, configured: impl Fn() -> anyhow::Result<Configured>) -> Printed {
         let of = |files: &[PathBuf]| match files.is_empty() {
             true => configured(),
-            false => policies::load(files, cwd).map_err(|report| reported(&report, json)),
+            false => match policies::load(files, cwd) {
+                Ok(config) => Ok((config, Vec::new())),
+                Err(report) => Err(reported(&report, json)),
+            },
         };
         match self {
-            Self::Check { files } => check(&of(files)?, json),
-            Self::Test { files } if files.is_empty() => test(&beside(&configured()?, cwd), cwd, json),
+            Self::Check { files } => check(of(files)?, json),
+            Self::Test { files } if files.is_empty() => test(&beside(&configured()?.0, cwd), cwd, json),
             Self::Test { files } => test(files, cwd, json),
-            Self::Explain { policies, .. } => self.explain(&of(policies)?, json),
+            Self::Explain { policies, .. } => self.explain(&of(policies)?.0, json),
         }
     }
 
@@ -114,12 +120,15 @@ fn compiled(config: &Config) -> anyhow::Result<Policy> {
     Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
-fn check(config: &Config, json: bool) -> Printed {
+fn check((config, warnings): Configured, json: bool) -> Printed {
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     let text = match json {
-        true => json!({"problems": [], "policies": count, "files": files}).to_string(),
-        false => format!("ok: {count} policies in {files} files"),
+        true => json!({"problems": warnings, "policies": count, "files": files}).to_string(),
+        false => {
+            let warnings: String = warnings.iter().map(|warning| format!("{warning}\n")).collect();
+            format!("{warnings}ok: {count} policies in {files} files")
+        }
     };
     Ok((text, ExitCode::SUCCESS))
 }

@@ -26,13 +26,24 @@ impl Read {
         self.0.iter().map(|(document, _)| document.clone()).collect()
     }
 
-    /// A mistake of the policy layer at its place.
-    pub fn problem(&self, (file, at): (usize, usize), path: &[String], what: &str, hint: &str) -> Option<Problem> {
+    /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key in that.
+    pub fn problem(&self, at: (usize, usize), path: &[String], what: &str, hint: &str) -> Option<Problem> {
+        let (place, key) = self.place(at, path)?;
+        Some(Problem::error(place, key, what).hint(hint))
+    }
+
+    /// The same for what is no mistake.
+    pub fn warning(&self, at: (usize, usize), path: &[String], what: &str, hint: &str) -> Option<Problem> {
+        let (place, key) = self.place(at, path)?;
+        Some(Problem::warning(place, key, what).hint(hint))
+    }
+
+    fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(Place, String)> {
         let (_, node) = self.0.get(file)?;
         let full: Vec<String> = ["policies".to_owned(), at.to_string()].into_iter().chain(path.to_vec()).collect();
         // What is missing is pointed at where it should be.
         let place = (1..=full.len()).rev().find_map(|n| node.place_of(&full[..n])).unwrap_or(Place::Nowhere);
-        Some(Problem::error(place, full.join("."), what).hint(hint))
+        Some((place, full.join(".")))
     }
 }
 

@@ -44,7 +44,7 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
     let authn = check.auth(&root);
     let listener = check.listener(&root, authn.admits_others());
     let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
-    let policy = check.policy(&root.policy);
+    let policy = check.policy(&root.policy, &authn);
     let egress = check.egress(&root.egress);
     let audit = check.audit(&root.audit);
     let telemetry = check.telemetry(&root.log, &root.telemetry, audit);

@@ -69,3 +69,39 @@ policies:
         assert!(told.contains(line), "{line}\n in \n{told}");
     }
 }
+
+#[test]
+fn policies_for_what_nobody_can_carry_are_warned_of() {
+    let policies = "\
+policies:
+  - { name: a, effect: allow, who: { roles: [admin], principals: ['local|user'] } }
+  - { name: b, effect: allow, who: { roles: [dev], certificates: ['dns:ci'] } }
+  - { name: c, effect: deny, who: { scopes: [x], agents: [y] } }
+  - { name: d, effect: allow, who: { organisations: [z], anonymous: false } }
+";
+    let warned = |config: &str| {
+        let config = format!("policy: {{ files: [p.yaml] }}\n{config}");
+        let given = Given::files(&[("lockgate.yaml", &config), ("p.yaml", policies), ("keys.yaml", "keys: []\n")]);
+        let warnings = given.loaded().warnings;
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let never = "no caller can have any, so this policy fits nobody";
+    let granted = "set `auth.keys_file` or `auth.issuers`, or take it out";
+    let certificates = format!(
+        "warning: p.yaml:3:52: policies.1.who.certificates: {never} — set `http.tls.client_ca`, or take it out"
+    );
+    assert_eq!(
+        warned(""),
+        [
+            format!(
+                "warning: p.yaml:2:38: policies.0.who.roles: no caller can have any, so this policy and 1 more in this file \
+                 fit nobody — {granted}"
+            ),
+            certificates.clone(),
+            format!("warning: p.yaml:4:37: policies.2.who.scopes: {never} — {granted}"),
+            format!("warning: p.yaml:4:50: policies.2.who.agents: {never} — {granted}"),
+            format!("warning: p.yaml:5:38: policies.3.who.organisations: {never} — {granted}"),
+        ]
+    );
+    assert_eq!(warned("auth: { keys_file: keys.yaml }"), [certificates]);
+}

@@ -69,7 +69,7 @@ fn content_is_taken_over_and_its_mistakes_are_named() {
         (vec!["text/markdown", "application/octet-stream"], 1, 1)
     );
     let wrong = "builtin:\n  content:\n    resources: [{ uri: 'a://b', name: b }, { uri: 'a://c', name: c, text: x, file: y }, { uri: nothing, name: '', text: x }]\n    \
-                 templates: [{ template: 'a://{x*}', name: t, text: x }]\n    prompts: [{ name: p, messages: [{ text: '{{x}}' }] }]\n";
+                 templates: [{ template: 'a://{x**}', name: t, text: x }]\n    prompts: [{ name: p, messages: [{ text: '{{x}}' }] }]\n";
     let said = Given::yaml(wrong).messages().join("\n");
     for place in [
         "resources.0",

@@ -3,14 +3,19 @@
 
 use std::path::PathBuf;
 
+use lockgate_authn as authn;
+use lockgate_policy::file::Who;
 use lockgate_policy::{Config, Lists, Mistake, Policy};
 
 use super::Check;
 use crate::policies::{self, Read};
 use crate::raw;
 
+/// Whether a policy asks for one kind of thing that credentials carry.
+type Asks = fn(&Who) -> bool;
+
 impl Check<'_> {
-    pub fn policy(&mut self, raw: &raw::Policy) -> Config {
+    pub fn policy(&mut self, raw: &raw::Policy, authn: &authn::Config) -> Config {
         let named = self.layers.find(&["policy", "files"]).is_some() || self.layers.damaged(&["policy", "files"]);
         if self.production && !named && raw.tools.allow.is_none() && !self.layers.damaged(&["policy", "tools"]) {
             let hint = "list the tools that may be used, such as allow: [\"time__*\"]; or name policy.files";
@@ -32,7 +37,38 @@ impl Check<'_> {
         if let Err(mistakes) = Policy::compile(&config) {
             mistakes.into_iter().for_each(|mistake| self.mistake(mistake, &read));
         }
+        if !self.layers.damaged(&["auth"]) && !self.layers.damaged(&["http"]) {
+            self.who(&config, authn, &read);
+        }
         config
+    }
+
+    /// Warns of policies that ask for what no credential of this configuration can carry, once for each key and file.
+    fn who(&mut self, config: &Config, authn: &authn::Config, read: &Read) {
+        let granted = authn.keys_file.is_some() || !authn.issuers.is_empty();
+        let of_people = "set `auth.keys_file` or `auth.issuers`, or take it out";
+        let of_machines = "set `http.tls.client_ca`, or take it out";
+        let asked: [(&str, bool, &str, Asks); 5] = [
+            ("roles", granted, of_people, |who| who.roles.is_some()),
+            ("scopes", granted, of_people, |who| who.scopes.is_some()),
+            ("agents", granted, of_people, |who| who.agents.is_some()),
+            ("organisations", granted || authn.certificates, of_people, |who| who.organisations.is_some()),
+            ("certificates", authn.certificates, of_machines, |who| who.certificates.is_some()),
+        ];
+        for (file, document) in config.documents.iter().enumerate() {
+            for (key, _, hint, asks) in asked.iter().filter(|(_, possible, ..)| !possible) {
+                let mut asking = document.policies.iter().enumerate().filter(|(_, entry)| asks(&entry.policy.who));
+                let Some((at, _)) = asking.next() else { continue };
+                let what = match asking.count() {
+                    0 => "no caller can have any, so this policy fits nobody".to_owned(),
+                    more => format!("no caller can have any, so this policy and {more} more in this file fit nobody"),
+                };
+                let path = ["who".to_owned(), (*key).to_owned()];
+                if let Some(problem) = read.warning((file, at), &path, &what, hint) {
+                    self.problems.push(problem);
+                }
+            }
+        }
     }
 
     /// The files that are meant. Every name has to stand for one at least.

@@ -1,7 +1,9 @@
-//! URI templates (RFC 6570, levels 1 to 3) and which values a URI has for their variables. Matching is by one regular
-//! expression without backtracking, so that no URI takes long.
+//! URI templates (RFC 6570, all levels) and which values a URI has for their variables. Matching is by one regular
+//! expression without backtracking, so that no URI takes long. An exploded variable is one text: its items with the
+//! separator that they have in the URI, and with commas where the URI repeats its name.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use regex::Regex;
 
@@ -18,23 +20,34 @@ pub(super) type Values = BTreeMap<String, String>;
 #[derive(Debug)]
 pub(super) struct UriTemplate {
     pattern: Regex,
-    /// Variables in order; for each capture group of the pattern what it holds.
+    /// For each capture group of the pattern what it holds, in order.
     groups: Vec<Group>,
 }
 
 #[derive(Debug)]
 enum Group {
     /// One value.
-    One(String),
-    /// `name=value` pairs of these names, in any order, each once or not at all.
-    Pairs(Vec<String>),
+    One(Variable),
+    /// `name=value` pairs with this sign between them, in any order, each at most once unless it is exploded.
+    Pairs(char, Vec<Variable>),
 }
 
-/// What may stand in a value: unreserved characters and escapes; without the dot for labels; or reserved ones as well.
-const UNRESERVED: &str = "(?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})";
-const UNDOTTED: &str = "(?:[A-Za-z0-9_~-]|%[0-9A-Fa-f]{2})";
-const ANY: &str = "(?:[A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})";
-const IN_QUERY: &str = "(?:[A-Za-z0-9._~=&-]|%[0-9A-Fa-f]{2})";
+/// A variable and its modifier.
+#[derive(Debug)]
+struct Variable {
+    name: String,
+    /// `x:3`: at most this many characters.
+    most: Option<usize>,
+    /// `x*`
+    exploded: bool,
+}
+
+/// What may stand in a value: unreserved characters; without the dot for labels; or reserved ones as well.
+const UNRESERVED: &str = "A-Za-z0-9._~-";
+const UNDOTTED: &str = "A-Za-z0-9_~-";
+const ANY: &str = "A-Za-z0-9._~:/?#\\[\\]@!$&'()*+,;=-";
+const IN_PARAMETERS: &str = "A-Za-z0-9._~;=-";
+const IN_QUERY: &str = "A-Za-z0-9._~=&-";
 
 impl UriTemplate {
     pub(super) fn parse(template: &str) -> Result<Self, String> {
@@ -62,10 +75,10 @@ impl UriTemplate {
         self.groups
             .iter()
             .flat_map(|group| match group {
-                Group::One(name) => std::slice::from_ref(name),
-                Group::Pairs(names) => names.as_slice(),
+                Group::One(variable) => std::slice::from_ref(variable),
+                Group::Pairs(_, variables) => variables.as_slice(),
             })
-            .map(String::as_str)
+            .map(|variable| variable.name.as_str())
     }
 
     /// The values that make this URI of the template, decoded; `None` when nothing does.
@@ -78,22 +91,70 @@ impl UriTemplate {
         for (at, group) in self.groups.iter().enumerate() {
             let Some(found) = captures.get(at + 1) else { continue };
             match group {
-                Group::One(name) => {
-                    values.insert(name.clone(), decoded(found.as_str())?);
+                Group::One(variable) => {
+                    values.insert(variable.name.clone(), decoded(found.as_str())?);
                 }
-                Group::Pairs(names) => {
-                    for pair in found.as_str().split('&').filter(|pair| !pair.is_empty()) {
+                Group::Pairs(between, variables) => {
+                    for pair in found.as_str().split(*between).filter(|pair| !pair.is_empty()) {
                         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                        let known = names.iter().find(|known| *known == name)?;
-                        if values.insert(known.clone(), decoded(value)?).is_some() {
-                            return None;
-                        }
+                        variables.iter().find(|known| known.name == name)?.put(decoded(value)?, &mut values)?;
                     }
                 }
             }
         }
         Some(values)
     }
+}
+
+impl Variable {
+    /// What stands between commas in an expression.
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, most, exploded) = match (text.strip_suffix('*'), text.split_once(':')) {
+            (Some(name), _) => (name, None, true),
+            (None, Some((name, length))) => {
+                let known = length.parse().ok().filter(|most| (1..=VALUE_BYTES).contains(most));
+                (name, Some(known.ok_or(format!("has a length that is not 1 to {VALUE_BYTES}"))?), false)
+            }
+            (None, None) => (text, None, false),
+        };
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            return Err("has an expression that cannot be read: names are of letters, digits and _".into());
+        }
+        Ok(Self { name: name.to_owned(), most, exploded })
+    }
+
+    /// The group that holds its value: characters of this class, and for several items this sign between them.
+    fn group(&self, class: &str, between: &str) -> String {
+        let one = character(class);
+        match self.most {
+            Some(most) => format!("({one}{{1,{most}}})"),
+            None if self.exploded => format!("({one}+(?:{between}{one}+)*)"),
+            None => format!("({one}+)"),
+        }
+    }
+
+    /// Keeps one more value of a `name=value` pair, if it can have one.
+    fn put(&self, value: String, values: &mut Values) -> Option<()> {
+        if self.most.is_some_and(|most| value.chars().count() > most) {
+            return None;
+        }
+        match values.entry(self.name.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(value);
+            }
+            Entry::Occupied(mut place) if self.exploded => {
+                place.get_mut().push(',');
+                place.get_mut().push_str(&value);
+            }
+            Entry::Occupied(_) => return None,
+        }
+        Some(())
+    }
+}
+
+/// One character of this class, or the escapes of one.
+fn character(class: &str) -> String {
+    format!("(?:[{class}]|%[0-7][0-9A-Fa-f]|%[C-Fc-f][0-9A-Fa-f](?:%[89ABab][0-9A-Fa-f]){{1,3}})")
 }
 
 /// A template on its way to a pattern.
@@ -115,57 +176,44 @@ impl Making {
     fn expression(&mut self, inside: &str) -> Result<(), String> {
         let operator = inside.chars().next().filter(|c| "+#./;?&".contains(*c));
         let list = &inside[operator.map_or(0, char::len_utf8)..];
-        let mut names = Vec::new();
-        for name in list.split(',') {
-            let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-            if !plain {
-                return Err("has an expression that is not of level 1 to 3: names are of letters, digits and _".into());
-            }
-            if self.names.iter().any(|known| known == name) {
+        let variables = list.split(',').map(Variable::parse).collect::<Result<Vec<_>, _>>()?;
+        for variable in &variables {
+            if self.names.contains(&variable.name) {
                 return Err("has a variable twice".into());
             }
-            self.names.push(name.to_owned());
-            names.push(name.to_owned());
+            self.names.push(variable.name.clone());
         }
         if self.names.len() > VARIABLES {
             return Err(format!("has more than {VARIABLES} variables"));
         }
-        let (first, between, value) = match operator {
+        let (first, between, class) = match operator {
             None => ("", ",", UNRESERVED),
             Some('+') => ("", ",", ANY),
             Some('#') => ("#", ",", ANY),
             Some('.') => (".", ".", UNDOTTED),
             Some('/') => ("/", "/", UNRESERVED),
             Some(';') => {
-                self.parameters(names);
+                self.pairs(';', ';', IN_PARAMETERS, variables);
                 return Ok(());
             }
             Some(mark) => {
-                self.query(mark, names);
+                self.pairs(mark, '&', IN_QUERY, variables);
                 return Ok(());
             }
         };
-        for (at, name) in names.into_iter().enumerate() {
-            let sign = regex::escape(if at == 0 { first } else { between });
-            self.pattern.push_str(&format!("{sign}({value}+)"));
-            self.groups.push(Group::One(name));
+        for (at, variable) in variables.into_iter().enumerate() {
+            self.pattern.push_str(&regex::escape(if at == 0 { first } else { between }));
+            self.pattern.push_str(&variable.group(class, &regex::escape(between)));
+            self.groups.push(Group::One(variable));
         }
         Ok(())
     }
 
-    /// `;a=1;b=2`, each of which may be missing.
-    fn parameters(&mut self, names: Vec<String>) {
-        for name in names {
-            self.pattern.push_str(&format!("(?:;{name}(?:=({UNRESERVED}*))?)?"));
-            self.groups.push(Group::One(name));
-        }
-    }
-
-    /// `?a=1&b=2` or `&a=1&b=2`.
-    fn query(&mut self, mark: char, names: Vec<String>) {
+    /// `;a=1;b=2`, `?a=1&b=2` or `&a=1&b=2`, or nothing at all.
+    fn pairs(&mut self, mark: char, between: char, class: &str, variables: Vec<Variable>) {
         let mark = regex::escape(&mark.to_string());
-        self.pattern.push_str(&format!("(?:{mark}({IN_QUERY}*))?"));
-        self.groups.push(Group::Pairs(names));
+        self.pattern.push_str(&format!("(?:{mark}({}*))?", character(class)));
+        self.groups.push(Group::Pairs(between, variables));
     }
 }
 

@@ -301,7 +301,7 @@ fn everything_wrong_is_said_at_once_and_where() {
             Resource { uri: "no uri".into(), name: "a b".into(), ..resource("notes://c", Body::Text(String::new())) },
         ],
         templates: vec![
-            template("notes://{a*}", Body::Text(String::new()), &[]),
+            template("notes://{a**}", Body::Text(String::new()), &[]),
             template("notes://{a}", Body::Text("{{b}} {{".into()), &[("c", &["x"])]),
             template("notes://{b}", Body::Text("{{c}}".into()), &[]),
         ],
