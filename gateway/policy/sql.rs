@@ -13,6 +13,7 @@ mod operators;
 mod query;
 mod quoted;
 mod reserved;
+mod rows;
 mod write;
 
 use schemars::JsonSchema;
@@ -285,6 +286,7 @@ impl Sql {
             }
             _ => return no("this kind of SQL statement is not allowed"),
         }
+        walk.rows.check()?;
         Ok(kind)
     }
 

@@ -46,7 +46,10 @@ impl Walk<'_> {
     fn simple(&mut self, expression: &Expr) -> Result<(), Refusal> {
         match expression {
             Expr::Identifier(ident) => self.column(ident),
-            Expr::CompoundIdentifier(idents) => self.idents(idents),
+            Expr::CompoundIdentifier(idents) => {
+                self.rows.field(self.named, idents);
+                self.idents(idents)
+            }
             Expr::Value(value) => literal(value),
             Expr::Nested(inner)
             | Expr::IsFalse(inner)

@@ -58,6 +58,7 @@ impl Walk<'_> {
             TableFactor::Function { lateral: _, name, args, with_ordinality: _, alias } => {
                 walk.maybe_alias(alias.as_ref())?;
                 walk.named.function(name)?;
+                walk.rows.function(walk.named, &walk.named.last(name), alias.as_ref());
                 walk.function_arguments(args)
             }
             TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: _ } => {
@@ -65,6 +66,7 @@ impl Walk<'_> {
                     return no("UNNEST … WITH OFFSET is not allowed");
                 }
                 walk.maybe_alias(alias.as_ref())?;
+                walk.rows.function(walk.named, "unnest", alias.as_ref());
                 walk.expressions(array_exprs)
             }
             TableFactor::JsonTable { json_expr, json_path: _, columns, alias } => {
@@ -111,6 +113,7 @@ impl Walk<'_> {
         match args {
             Some(TableFunctionArgs { args, settings: None }) => {
                 self.named.function(name)?;
+                self.rows.function(self.named, &self.named.last(name), alias.as_ref());
                 self.function_arguments(args)
             }
             Some(_) => no("SETTINGS are not allowed"),

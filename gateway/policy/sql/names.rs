@@ -120,6 +120,10 @@ impl Named {
         if known { Ok(()) } else { no(format!("the function {} is not on the list of allowed functions", shown(name))) }
     }
 
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Whether a bare name, as the database knows it, is an allowed function.
     pub(super) fn has_function(&self, lower: &str) -> bool {
         self.functions.contains(lower)
@@ -184,7 +188,12 @@ impl Named {
         Name { exact: if folds { lower.clone() } else { ident.value.clone() }, lower }
     }
 
-    /// The name under which a common table expression is found again.
+    /// The last part of a name.
+    pub(super) fn last(&self, name: &ObjectName) -> String {
+        name.0.last().and_then(ObjectNamePart::as_ident).map(|ident| self.scoped(ident)).unwrap_or_default()
+    }
+
+    /// The name under which something that a statement names is found again in it.
     pub(super) fn scoped(&self, ident: &Ident) -> String {
         self.decoded(ident).exact
     }

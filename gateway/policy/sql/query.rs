@@ -10,6 +10,7 @@ use sqlparser::ast::{
 
 use super::lex::no;
 use super::names::Named;
+use super::rows::Rows;
 use crate::Refusal;
 
 /// How deep the walk goes into itself.
@@ -20,12 +21,14 @@ pub(super) struct Walk<'a> {
     pub(super) named: &'a Named,
     /// Names of common table expressions, as far as they are in scope.
     scope: Vec<String>,
+    /// Functions in FROM, and what may be a call for their sake.
+    pub(super) rows: Rows,
     depth: usize,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(named: &'a Named) -> Self {
-        Self { named, scope: Vec::new(), depth: 0 }
+        Self { named, scope: Vec::new(), rows: Rows::default(), depth: 0 }
     }
 
     /// Goes one step deeper for a while.

@@ -239,3 +239,18 @@ SELECT 1 end WHERE pg_sleep(10) IS NULL
 SELECT note END INTO planted FROM canary
 SELECT id FROM canary AS c END FOR UPDATE
 SELECT id FROM customers $$c$$
+SELECT x.lo_creat FROM generate_series(1,2) AS x
+SELECT x.lo_create FROM generate_series(1,2) x
+SELECT lo_creat.lo_creat FROM generate_series(1,2) AS lo_creat(y)
+SELECT x.pg_read_file FROM unnest(ARRAY['/etc/hostname']) AS x
+SELECT x.pg_read_file FROM json_array_elements_text('["/etc/hostname"]') AS x
+SELECT pg_ls_dir.pg_ls_dir FROM json_array_elements_text('["/"]') AS pg_ls_dir
+SELECT unnest.pg_read_file FROM unnest(ARRAY['/etc/hostname'])
+SELECT "x"."pg_read_file" FROM unnest(ARRAY['/etc/hostname']) AS x WITH ORDINALITY
+SELECT X.PG_SLEEP FROM generate_series(1,2) AS x
+SELECT x.ts_stat FROM unnest(ARRAY['select to_tsvector(note) from canary']) AS x
+SELECT 1 FROM generate_series(1,2) AS x ORDER BY x.pg_advisory_lock
+SELECT (SELECT x.pg_advisory_lock) FROM generate_series(1,2) AS x
+SELECT y FROM generate_series(1,2) AS x, LATERAL (SELECT x.pg_advisory_lock AS y) AS z
+WITH c AS (SELECT x.pg_advisory_lock AS y FROM generate_series(1,2) AS x) SELECT y FROM c
+SELECT 1 FROM regexp_split_to_table('/etc/hostname', 'z') AS x WHERE x.pg_read_file = ''

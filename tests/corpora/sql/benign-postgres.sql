@@ -99,3 +99,9 @@ SELECT overlay('abcdef' PLACING 'xx' FROM 2 FOR 2)
 SELECT * FROM items WHERE (order_id, sku) IN ((1, 'a'), (2, 'b'))
 SELECT * FROM orders TABLESAMPLE BERNOULLI (50)
 SELECT 1e3, .5, 5.25
+SELECT x.x FROM generate_series(1, 3) AS x ORDER BY x.x
+SELECT day.d::date, count(*) FROM generate_series(now() - interval '7 days', now(), interval '1 day') AS day(d) GROUP BY day.d
+SELECT e.key, e.value FROM jsonb_each('{"a": 1}') AS e ORDER BY e.key
+SELECT item.value, item.ordinality FROM json_array_elements('[1, 2]') WITH ORDINALITY AS item
+SELECT generate_series.generate_series FROM generate_series(1, 3)
+SELECT t.tag, t.n FROM unnest(ARRAY['a', 'b']) WITH ORDINALITY AS t(tag, n)

@@ -1,0 +1,85 @@
+//! What PostgreSQL makes of `x.f` when `x` is a function in FROM: where its rows are single values and no column is called
+//! `f`, that is the call `f(x)`. A statement is judged by this at its end, when all of its functions are known; a name that
+//! two of them have is held against both.
+
+use sqlparser::ast::{Ident, TableAlias};
+
+use super::Dialect;
+use super::lex::no;
+use super::names::{Named, short};
+use crate::Refusal;
+
+/// Columns that functions of the list name themselves; none of these names is a function.
+const NAMED: [(&str, &[&str]); 9] = [
+    ("json_array_elements", &["value"]),
+    ("json_array_elements_text", &["value"]),
+    ("json_each", &["key", "value"]),
+    ("json_each_text", &["key", "value"]),
+    ("jsonb_array_elements", &["value"]),
+    ("jsonb_array_elements_text", &["value"]),
+    ("jsonb_each", &["key", "value"]),
+    ("jsonb_each_text", &["key", "value"]),
+    ("unnest", &["unnest", "lexeme", "positions", "weights"]),
+];
+/// The column of WITH ORDINALITY.
+const ORDINALITY: &str = "ordinality";
+
+/// The functions in FROM and the fields that a statement asks for.
+#[derive(Default)]
+pub(super) struct Rows {
+    functions: Vec<Function>,
+    /// `x.f`, where `f` is no function of the list.
+    fields: Vec<(String, String)>,
+}
+
+struct Function {
+    known_as: String,
+    columns: Vec<String>,
+}
+
+impl Rows {
+    /// A function in FROM, with its own name and its alias.
+    pub(super) fn function(&mut self, named: &Named, name: &str, alias: Option<&TableAlias>) {
+        if named.dialect() != Dialect::Postgres {
+            return;
+        }
+        let known_as = alias.map_or_else(|| name.to_owned(), |alias| named.scoped(&alias.name));
+        let mut columns: Vec<String> =
+            alias.iter().flat_map(|alias| &alias.columns).map(|column| named.scoped(&column.name)).collect();
+        if columns.is_empty() {
+            match NAMED.iter().find(|(known, _)| *known == name) {
+                Some((_, names)) => columns.extend(names.iter().map(|&name| name.to_owned())),
+                // The only column is called like the whole.
+                None => columns.push(known_as.clone()),
+            }
+            if name == "unnest" {
+                columns.push(known_as.clone());
+            }
+        }
+        self.functions.push(Function { known_as, columns });
+    }
+
+    /// A name of several parts in an expression.
+    pub(super) fn field(&mut self, named: &Named, idents: &[Ident]) {
+        if let ([.., of, field], Dialect::Postgres) = (idents, named.dialect()) {
+            let field = named.scoped(field);
+            if field != ORDINALITY && !named.has_function(&field) {
+                self.fields.push((named.scoped(of), field));
+            }
+        }
+    }
+
+    /// At the end of the statement.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        for (of, field) in &self.fields {
+            let lacks = |function: &Function| function.known_as == *of && !function.columns.contains(field);
+            if self.functions.iter().any(lacks) {
+                let (of, field) = (short(of), short(field));
+                return no(format!(
+                    "`{of}.{field}` may be a call of a function: name the columns, as in FROM f(…) AS {of}({field})"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
