@@ -10,7 +10,7 @@ use crate::condition::World;
 use crate::file::Effect;
 use crate::policy::Question;
 use crate::rule::Rule;
-use crate::{DEFAULT, Policy};
+use crate::{DEFAULT, Policy, Target};
 
 /// Changes that are named at most.
 const MAX_CHANGES: usize = 10;
@@ -66,8 +66,8 @@ impl Policy {
         let mut denied = false;
         for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
             let says = match &read {
-                Ok(arguments) => says(rule, question, Some(arguments)),
-                Err(refusal) => match says(rule, question, None) {
+                Ok(arguments) => says_of_any(rule, question, Some(arguments)),
+                Err(refusal) => match says_of_any(rule, question, None) {
                     Says::Holds if rule.arguments.is_some() => Says::Refuses(refusal.0.clone()),
                     other => other,
                 },
@@ -86,6 +86,18 @@ impl Policy {
         changes.truncate(MAX_CHANGES);
         Explanation { decision: decision.as_str(), rule, words, forwards, policies, changes }
     }
+}
+
+/// What a policy says; one that denies, of the URI in any reading.
+fn says_of_any(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
+    let mut says_it = says(rule, question, arguments);
+    for (exposed, own) in question.target.readings() {
+        if rule.effect == Effect::Deny && matches!(says_it, Says::Misfits(_)) {
+            let target = Target { exposed: &exposed, own: &own, ..*question.target };
+            says_it = says(rule, &Question { target: &target, ..*question }, arguments);
+        }
+    }
+    says_it
 }
 
 fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {

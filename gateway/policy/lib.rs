@@ -20,6 +20,7 @@ mod pattern;
 pub mod pin;
 mod policy;
 mod rate;
+mod reading;
 mod refusal;
 pub mod response;
 mod rule;

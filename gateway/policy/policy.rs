@@ -155,21 +155,15 @@ impl Policy {
     /// What the policies of a class say of something, arguments aside.
     #[must_use]
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
-        let about = self.index.about(&class.bits, &self.rules, question.target);
-        let mut broken: Vec<(u32, String)> =
-            class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned().collect();
-        let mut concerned: Vec<(u32, &Rule)> = Vec::new();
-        let Question { subject, endpoint, target } = *question;
-        for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
-            let early = rule.when.as_ref().is_some_and(|when| when.needs_target() && !when.needs_arguments());
-            let holds = match early {
-                true => rule.holds(World { subject, endpoint, target: Some(target), arguments: None }),
-                false => Ok(true),
-            };
-            match holds {
-                Ok(true) => concerned.push((at, rule)),
-                Ok(false) => {}
-                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+        let mut broken = Vec::new();
+        let mut concerned = self.concerned(class, question, &mut broken);
+        for (exposed, own) in question.target.readings() {
+            let target = Target { exposed: &exposed, own: &own, ..*question.target };
+            let others = self.concerned(class, &Question { target: &target, ..*question }, &mut broken);
+            for other in others.into_iter().filter(|(_, rule)| rule.effect == Effect::Deny) {
+                if let Err(place) = concerned.binary_search_by_key(&other.0, |(at, _)| *at) {
+                    concerned.insert(place, other);
+                }
             }
         }
         let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some() && !rule.dry_run).map(|(at, _)| *at);
@@ -184,6 +178,27 @@ impl Policy {
             response: Response::all(responses).map(Arc::new),
             state: state(failed(false), rules(false)),
         }
+    }
+
+    /// The policies of a class that concern something, in their order, and those that cannot be evaluated.
+    fn concerned(&self, class: &Class, question: &Question<'_>, broken: &mut Vec<(u32, String)>) -> Vec<(u32, &Rule)> {
+        let Question { subject, endpoint, target } = *question;
+        let about = self.index.about(&class.bits, &self.rules, target);
+        broken.extend(class.broken.iter().filter(|(at, _)| about.contains(*at)).cloned());
+        let mut concerned: Vec<(u32, &Rule)> = Vec::new();
+        for (at, rule) in about.iter().filter_map(|at| Some((at, self.rule(at)?))) {
+            let early = rule.when.as_ref().is_some_and(|when| when.needs_target() && !when.needs_arguments());
+            let holds = match early {
+                true => rule.holds(World { subject, endpoint, target: Some(target), arguments: None }),
+                false => Ok(true),
+            };
+            match holds {
+                Ok(true) => concerned.push((at, rule)),
+                Ok(false) => {}
+                Err(words) => broken.push((at, format!("policy {}: {words}", rule.name))),
+            }
+        }
+        concerned
     }
 
     /// Whether a server is there for a class before anything is known of what it has: some policy may allow something

@@ -51,6 +51,45 @@ const SOMEBODY: Subject<'static> = Subject {
 };
 
 #[test]
+fn a_resource_that_is_denied_is_denied_in_every_spelling() {
+    let allow = json!({"name": "one", "effect": "allow", "what": {"servers": ["one"]}});
+    let deny = json!({"name": "not", "effect": "deny", "what": {"resources": ["one+file:///srv/secret.txt", "https://example.com/*private*"]}});
+    let when = json!({"name": "when", "effect": "deny", "when": "target.name.endsWith('.key')"});
+    let policy = policy(json!([allow, deny, when]));
+    let decision = |exposed: &str| {
+        let own = exposed.strip_prefix("one+").unwrap_or(exposed);
+        let annotations = Annotations::default();
+        let target = Target { kind: Kind::Resource, server: "one", exposed, own, category: None, annotations };
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        let explained = policy.explain(&question, None);
+        assert_eq!(explained.decision, policy.answer(&question, None).decision.as_str(), "{exposed}");
+        assert_eq!(explained.policies.iter().any(|step| step.says == "denies it"), explained.decision == "hidden");
+        explained.decision
+    };
+    for denied in [
+        "one+file:///srv/secret.txt",
+        "one+file:///srv/s%65cret.txt",
+        "one+file:///srv/s%2565cret.txt",
+        "one+file:///srv%2Fsecret.txt",
+        "one+FILE:///srv/secret.txt",
+        "one+file:////srv///secret.txt",
+        "one+file:///srv/secret.txt?x=1",
+        "one+file:///srv/secret.txt#part",
+        "one+file:///srv%2fs%65cret.txt%3Fx",
+        "https://EXAMPLE.com/a/private",
+        "https://example.com/a/%70rivate?x#y",
+        "one+x:a.key",
+        "one+x:a%2ekey",
+        "one+x:a.key?b",
+    ] {
+        assert_eq!(decision(denied), "hidden", "{denied}");
+    }
+    for allowed in ["one+file:///srv/secret.txt.asc", "one+file:///srv/%C3%A9t%C3%A9%", "one+x:keys"] {
+        assert_eq!(decision(allowed), "allow", "{allowed}");
+    }
+}
+
+#[test]
 fn lists_allow_and_deny_as_before() {
     let list = |allow: &[&str], deny: &[&str]| Allow {
         allow: Some(allow.iter().map(|&g| g.to_owned()).collect()),

@@ -82,9 +82,9 @@ pub enum BadUri {
 
 /// Checks a concrete URI (own or exposed) before it is routed.
 ///
-/// Everywhere: 1 to `max_len` bytes, no control characters, no white space. Except in web URIs, whose clients and servers
-/// normalise them: no segment between `/`, `\`, `?` and `#` that is `.` or `..`, and no NUL, also not percent-encoded up to
-/// three times; servers map such URIs to files.
+/// Everywhere: 1 to `max_len` bytes, no control characters, no white space; no segment between `/`, `\`, `?` and `#` that is
+/// `.` or `..`, and no NUL, also not percent-encoded up to three times: servers map URIs to files, and policies are held
+/// against them as they stand. What follows the path of a web URI is free.
 ///
 /// # Errors
 /// The first [`BadUri`] found.
@@ -98,9 +98,9 @@ pub fn validate(uri: &str, max_len: usize) -> Result<(), BadUri> {
     if uri.chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(BadUri::Character);
     }
-    let (scheme, rest) = split(uri).unwrap_or(("", uri));
+    let (scheme, mut rest) = split(uri).unwrap_or(("", uri));
     if is_web(scheme, rest) {
-        return Ok(());
+        rest = rest.split(['?', '#']).next().unwrap_or(rest);
     }
     let mut text = Cow::Borrowed(rest.as_bytes());
     for _ in 0..3 {
