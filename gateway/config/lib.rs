@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod apart;
 mod expand;
 mod import;
 pub mod keys;

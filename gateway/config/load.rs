@@ -10,7 +10,7 @@ use crate::raw::leaf::List;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
-use crate::{Loaded, Sources, Transport, import, suggest, validate};
+use crate::{Loaded, Sources, Transport, apart, import, suggest, validate};
 
 /// Most client files imported.
 const IMPORTS: usize = 32;
@@ -46,7 +46,6 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
             None
         }
     };
-    let warnings = problems.finish()?;
     if let Some(config) = &config {
         files.extend(config.pins_file.clone());
         files.extend(config.authn.keys_file.iter().map(|file| sources.cwd.join(file)));
@@ -54,6 +53,10 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     }
     files.sort();
     files.dedup();
+    if let Some(config) = &config {
+        apart::check(config, &files, &sources.cwd, &layers, &mut problems);
+    }
+    let warnings = problems.finish()?;
     match config {
         Some(config) => Ok(Loaded { config, file: own, files, warnings, transport }),
         None => Err(Report { problems: warnings }),

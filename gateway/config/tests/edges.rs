@@ -22,10 +22,10 @@ fn document(key: &Key, value: Value) -> String {
         document["auth"]["issuers"]["a"]["audiences"] = json!(["https://mcp.example.com/mcp"]);
     }
     if key.path.starts_with(&["builtin".into(), "file".into()]) {
-        document["builtin"]["file"]["roots"] = json!([{ "path": "/tmp" }]);
+        document["builtin"]["file"]["roots"] = json!([{ "path": "/usr" }]);
     }
     if key.path.starts_with(&["builtin".into(), "shell".into()]) {
-        document["builtin"]["shell"]["roots"] = json!([{ "path": "/" }]);
+        document["builtin"]["shell"]["roots"] = json!([{ "path": "/usr" }]);
         if key.path.ends_with(&["max_timeout".into()]) {
             document["builtin"]["shell"]["timeout"] = json!(1);
         }

@@ -47,3 +47,46 @@ fn mistakes_are_told() {
         assert!(found.contains(words), "{keys}: {found}");
     }
 }
+
+#[test]
+fn folders_of_tools_hold_nothing_of_the_gateway() {
+    let files = |config: &str| {
+        let given = [
+            ("gate/lockgate.yaml", config),
+            ("gate/policies/a.yaml", "policies: [{ name: a, effect: allow }]\n"),
+            ("gate/project/notes.md", ""),
+            ("gate/data/x", ""),
+        ];
+        let mut given = Given::files(&given);
+        given.sources.cwd.push("gate");
+        given.messages().join("\n")
+    };
+    for (config, place) in [
+        (
+            "builtin: { file: { roots: [{ path: . }] } }",
+            "lockgate.yaml:1:36: builtin.file.roots.0.path: holds the gateway's own `lockgate.yaml`, which",
+        ),
+        (
+            "builtin: { file: { roots: [{ path: project }, { path: policies }] } }\npolicy: { files: [policies] }",
+            "builtin.file.roots.1.path: ",
+        ),
+        ("builtin: { shell: { roots: [{ path: . }] } }", "builtin.shell.roots.0.path: "),
+        (
+            "policy: { files: [policies] }\nbuiltin: { file: { roots: [{ path: policies }] } }",
+            "builtin.file.roots.0.path: ",
+        ),
+        ("auth: { keys_file: data/keys.yaml }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/keys.yaml"),
+        ("audit: { file: data/audit.jsonl }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/audit.jsonl"),
+        (
+            "builtin: { database: { embedded: { folder: data } }, shell: { roots: [{ path: data }] } }",
+            "builtin.shell.roots.0.path: ",
+        ),
+    ] {
+        let told = files(config);
+        assert!(told.contains(place) && told.contains("name a folder beside it"), "{config}: {told}");
+    }
+    assert_eq!(
+        files("builtin: { file: { roots: [{ path: project, write: true }] }, shell: { roots: [{ path: project }] } }"),
+        ""
+    );
+}

@@ -1,0 +1,68 @@
+//! Folders that tools may read or write hold nothing of the gateway's own: who writes its configuration there starts programs
+//! of his choice, and who reads there sees keys and what belongs to others.
+
+use std::path::{Path, PathBuf};
+
+use lockgate_telemetry::audit::Output;
+
+use crate::Config;
+use crate::problem::{Problem, Problems};
+use crate::source::{self, layer::Layers};
+
+/// `read` are the files that the configuration was read from; relative paths start at `cwd`. What is wrong is reported.
+pub fn check(config: &Config, read: &[PathBuf], cwd: &Path, layers: &Layers, problems: &mut Problems) {
+    let own = own(config, read);
+    for (key, folder) in folders(config) {
+        let folder = real(&cwd.join(folder));
+        let Some(inside) = own.iter().find(|file| real(&cwd.join(file)).starts_with(&folder)) else { continue };
+        let place = layers.place(&key.split('.').map(str::to_owned).collect::<Vec<_>>());
+        let what = format!(
+            "holds the gateway's own `{}`, which tools could then read or change",
+            source::display_path(inside, cwd).display()
+        );
+        let hint = "name a folder beside it";
+        problems.push(Problem::error(place, key, what).hint(hint));
+    }
+}
+
+/// What the gateway reads and writes for itself.
+fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
+    let mut own = read.to_vec();
+    if let Some(tls) = &config.listener.tls {
+        own.extend([tls.cert.clone(), tls.key.clone()]);
+    }
+    if let Some(Output::File(file)) = config.telemetry.audit.as_ref().map(|audit| &audit.output) {
+        own.push(file.clone());
+    }
+    own.extend(config.tools.database.as_ref().and_then(|database| database.embedded.clone()));
+    own
+}
+
+/// The folders of tools, with their keys.
+fn folders(config: &Config) -> Vec<(String, PathBuf)> {
+    let tools = &config.tools;
+    let file = tools.file.iter().flat_map(|file| file.roots.iter().map(|root| &root.path));
+    let shell = tools.shell.iter().flat_map(|shell| shell.roots.iter().map(|root| &root.path));
+    let read = tools.shell.iter().flat_map(|shell| &shell.read);
+    let content = tools.content.iter().flat_map(|content| &content.folder);
+    fn named<'a>(
+        all: impl Iterator<Item = &'a PathBuf> + 'a,
+        key: fn(usize) -> String,
+    ) -> impl Iterator<Item = (String, PathBuf)> + 'a {
+        all.enumerate().map(move |(at, path)| (key(at), path.clone()))
+    }
+    named(file, |at| format!("builtin.file.roots.{at}.path"))
+        .chain(named(shell, |at| format!("builtin.shell.roots.{at}.path")))
+        .chain(named(read, |at| format!("builtin.shell.read.{at}")))
+        .chain(named(content, |_| "builtin.content.folder".into()))
+        .collect()
+}
+
+/// Without links, as far as it is there.
+fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|start| start.canonicalize().ok().map(|real| (start, real)));
+    match there {
+        Some((start, real)) => path.strip_prefix(start).map_or_else(|_| real.clone(), |rest| real.join(rest)),
+        None => path.to_path_buf(),
+    }
+}
