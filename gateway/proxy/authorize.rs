@@ -301,20 +301,32 @@ fn verdict(asked: &Asked, target: &Target<'_>) -> Option<Verdict> {
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
 fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let token = required(&asked.request, "taskId")?;
-    let (server, target) = task_behind(asked, &token).ok_or_else(|| Problem::invalid("unknown task"))?;
+    let task = task_behind(asked, &token).ok_or_else(|| Problem::invalid("unknown task"))?;
     let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
-    let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&target)))]);
+    let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
-    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response: None, held })
+    let Task { server, own: target, response } = task;
+    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response, held })
 }
 
-/// The server and its own task id behind a token that this caller was given here.
-pub(crate) fn task_behind(asked: &Asked, token: &str) -> Option<(Arc<dyn Upstream>, String)> {
+/// A task of a tool that its caller may still use.
+pub(crate) struct Task {
+    pub(crate) server: Arc<dyn Upstream>,
+    /// The server's own id.
+    pub(crate) own: String,
+    /// What may come back from the tool.
+    response: Option<Arc<Response>>,
+}
+
+/// The task behind a token that this caller was given here. What policy hides meanwhile takes its tasks along.
+pub(crate) fn task_behind(asked: &Asked, token: &str) -> Option<Task> {
     let plain = asked.setup.sealer.open(Purpose::Task, &asked.bind(), state::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
-    let (slug, own) = plain.split_once('\0')?;
-    let (_, server) = asked.view.servers.iter().find(|(s, _)| s.as_str() == slug)?;
-    Some((Arc::clone(server), own.to_owned()))
+    let (slug, rest) = plain.split_once('\0')?;
+    let (tool, own) = rest.split_once('\0')?;
+    let seen = asked.view.tool(tool).filter(|seen| asked.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
+    let response = seen.verdict.response().cloned();
+    Some(Task { server: Arc::clone(&seen.entry.server), own: own.to_owned(), response })
 }
 
 /// The capability that a tasks request needs.

@@ -45,9 +45,9 @@ pub(crate) fn open(asked: &Asked, slug: &str, target: &str, token: &str) -> Opti
     }
 }
 
-/// Makes a task id for the client.
+/// Makes a task id for the client, which remembers the tool that it called.
 pub(crate) fn seal_task(asked: &Asked, slug: &str, own: &str) -> Option<String> {
-    let plain = format!("{slug}\0{own}");
+    let plain = format!("{slug}\0{}\0{own}", asked.request.param_str("name")?);
     asked.setup.sealer.seal(Purpose::Task, &asked.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes()).ok()
 }
 

@@ -75,3 +75,31 @@ async fn rates_say_how_long_to_wait_for_lists_too() {
     assert!(body["error"]["data"]["retryAfter"].as_f64().unwrap() > 1000.0, "{body}");
     assert!(body["error"]["message"].as_str().unwrap().contains("policy calls"), "{body}");
 }
+
+#[tokio::test]
+async fn a_task_is_answered_as_its_tool() {
+    let server = Upstream::lines(crate::streams::with_tasks).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("all.yaml");
+    let save = |more: &str| {
+        let new = folder.path().join("new");
+        std::fs::write(&new, format!("policies:\n  - {{ name: all, effect: allow }}\n  - {more}\n")).unwrap();
+        std::fs::rename(new, &file).unwrap();
+    };
+    save("{ name: links, effect: deny, what: { tools: [a/start] }, response: { link_schemes: [https] } }");
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": {"files": [file]}})).await;
+    let able =
+        json!({"io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let start = json!({"name": "a__start", "arguments": {}, "_meta": able});
+    let created = gate.modern("/mcp", "tools/call", start).await.result();
+    let get = json!({"taskId": created["taskId"], "_meta": able});
+    let done = gate.modern("/mcp", "tasks/get", get.clone()).await.result();
+    assert_eq!((&done["status"], &done["result"]["content"]), (&json!("completed"), &json!([])), "{done}");
+    save("{ name: none, effect: deny, what: { tools: [a/start] } }");
+    until("the tool is hidden", async || (gate.tools("/mcp").await.0 == ["a__poke"]).then_some(())).await;
+    let asked = server.count("tasks/get");
+    let (hidden, mut unknown) = (gate.modern("/mcp", "tasks/get", get.clone()).await, get);
+    unknown["taskId"] = "none".into();
+    assert_eq!(hidden.text(), gate.modern("/mcp", "tasks/get", unknown).await.text());
+    assert_eq!((hidden.code(), server.count("tasks/get")), (-32602, asked));
+}

@@ -163,7 +163,7 @@ async fn a_subscription_reaches_its_session() {
 }
 
 /// A server with tasks: `start` makes one, `poke` says that it has news, and asked about it, it is done.
-fn with_tasks(heard: &Heard) -> Say {
+pub fn with_tasks(heard: &Heard) -> Say {
     let detail = |status: &str| {
         json!({"resultType": "complete", "taskId": "own-1", "status": status, "createdAt": "2026-11-21T10:00:00Z",
             "lastUpdatedAt": "2026-11-21T10:00:01Z", "ttlMs": 60_000})

@@ -12,7 +12,7 @@ use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, Upstream};
 use serde_json::{Map, Value, json};
 
-use crate::authorize::{needs_tasks, task_behind};
+use crate::authorize::{Task, needs_tasks, task_behind};
 use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
@@ -46,7 +46,7 @@ impl Tasks {
             return Err(Problem::invalid("too many tasks in one listen (limits.subscriptions)"));
         }
         let followed = |token: &str| {
-            let (server, own) = task_behind(asked, token)?;
+            let Task { server, own, .. } = task_behind(asked, token)?;
             Some(Followed { server, own, token: token.to_owned(), granted: false, reading: false, again: false })
         };
         let mut tasks = Self::default();
