@@ -1,6 +1,7 @@
 //! Every way in: for random policies and catalogs, what is listed can be used, and what is not listed answers byte for
 //! byte like what does not exist, at every endpoint, in both eras, whatever the way. No real server takes part.
 
+mod lines;
 mod offer;
 mod ways;
 
@@ -10,6 +11,7 @@ use proptest::test_runner::TestRunner;
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::{Answer, Gate, SOON, Stream, Upstream, Value, fixture, json, until};
+use lines::Line;
 use offer::Offer;
 use ways::Seat;
 
@@ -96,17 +98,22 @@ async fn what_is_listed_can_be_used_and_the_rest_does_not_exist_every_way_in() {
         let offers = (offer::random(), offer::random()).new_tree(&mut runner).unwrap().current();
         let (a, b) = (Upstream::http(offers.0.legacy()).await, Upstream::http(offers.1.modern()).await);
         std::fs::write(&file, json!({ "policies": set }).to_string()).unwrap();
-        let gate = Gate::start(json!({
+        let config = json!({
             "servers": {"a": a.config(), "b": b.config()}, "builtin": {"system": true, "example": false},
-            "policy": {"files": [file]}, "auth": {"keys_file": folder.path().join("keys.yaml")},
-        }))
-        .await;
+            "policy": {"files": [file]}, "auth": {"keys_file": folder.path().join("keys.yaml")}, "http": {"sse": true},
+        });
+        let gate = Gate::start(config.clone()).await;
         let known: [(&str, &Offer); 2] = [("a", &offers.0), ("b", &offers.1)];
         for key in &keys {
             for path in ["/mcp", "/servers/a/mcp", "/servers/b/mcp", "/servers/system/mcp"] {
                 let about = format!("round {round}, {path}: {}", json!(set));
                 ways::try_all(&Seat { gate: &gate, key, path, about: &about }, &known, &mut tally).await;
             }
+            Line::sse(&gate, key).await.try_all(&format!("round {round}, sse: {}", json!(set)), &mut tally).await;
+        }
+        for modern in [true, false] {
+            let about = format!("round {round}, stdio, modern: {modern}: {}", json!(set));
+            Line::stdio(config.clone(), modern).await.try_all(&about, &mut tally).await;
         }
     }
     // The policies of the rounds are neither so open nor so strict that nothing was tried.
