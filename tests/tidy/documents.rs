@@ -37,6 +37,19 @@ fn broken_links(file: &File) -> Vec<String> {
         .collect()
 }
 
+/// Rows of the table of corpora with another number than the corpus has entries.
+fn miscounted(table: &str) -> Vec<String> {
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let counted = rows.filter_map(|row| {
+        let (name, rest) = row.split_once("` | ")?;
+        let corpus = text(&format!("tests/corpora/{name}"));
+        let entries = corpus.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count();
+        (entries > 0).then(|| (name, entries, rest.split(' ').next().unwrap_or_default()))
+    });
+    let wrong = counted.filter(|(_, entries, said)| entries.to_string() != **said);
+    wrong.map(|(name, entries, said)| format!("{name} has {entries} entries, not {said}")).collect()
+}
+
 fn text(path: &str) -> &'static str {
     files().iter().find(|file| file.path == path).map_or("", |file| &file.text)
 }
@@ -47,6 +60,17 @@ fn the_readme_blocks_are_the_ones_that_are_run() {
     let marks = text("README.md").lines().filter(|line| line.starts_with(MARK)).count();
     let line = format!("BLOCKS = {marks}\n");
     assert!(marks > 5 && text("tests/readme").contains(&line), "tests/readme lacks the line {line}");
+}
+
+#[test]
+fn the_table_of_corpora_is_true() {
+    let page = text("tests/README.md");
+    assert_eq!(miscounted(page), Vec::<String>::new());
+    let corpora = files().iter().filter(|file| file.path.starts_with("tests/corpora/") && !file.path.ends_with(".md"));
+    for file in corpora {
+        let name = file.path.trim_start_matches("tests/corpora/");
+        assert!(page.contains(&format!("| `{name}` | ")), "tests/README.md lacks {name}");
+    }
 }
 
 #[test]
@@ -76,6 +100,7 @@ fn every_example_is_explained_and_listed() {
 
 #[test]
 fn planted_documents_are_found() {
+    assert_eq!(miscounted("| `url/benign.txt` | 1 | all |\n| `x` | 1 |").len(), 1);
     assert!(unmarked("<!-- test: run -->\n```sh\nls\n```\n").is_empty());
     assert_eq!(unmarked("text\n```sh\nls\n```\n").len(), 1);
     assert_eq!(unmarked("<!-- test: run -->\n\n```sh\nls\n```\n").len(), 2);
