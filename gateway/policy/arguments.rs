@@ -18,7 +18,7 @@ use crate::file::{self, Effect, Others};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
-use pointer::Pointer;
+use pointer::{Found, Pointer};
 pub(crate) use reading::read;
 use structural::Structural;
 
@@ -143,7 +143,7 @@ impl Rule {
     }
 
     fn put(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
-        let there = self.at.find(arguments)?.is_some();
+        let there = !self.at.find(arguments)?.missing;
         let value = match &self.set {
             Some(Set::To(value)) => value,
             Some(Set::Default(value)) if !there => value,
@@ -157,17 +157,15 @@ impl Rule {
     }
 
     fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
-        let Some(places) = self.at.find(arguments)? else {
-            return match self.optional || self.forbid {
-                true => Ok(()),
-                false => Err(Refusal(format!("the argument {} is missing", self.at.text))),
-            };
-        };
+        let Found { places, missing } = self.at.find(arguments)?;
         if self.forbid {
             return match places.is_empty() {
                 true => Ok(()),
                 false => Err(Refusal(format!("the argument {} must not be given", self.at.text))),
             };
+        }
+        if missing && !self.optional {
+            return Err(Refusal(format!("the argument {} is missing", self.at.text)));
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {

@@ -262,6 +262,63 @@ fn a_deny_policy_with_arguments_denies_what_does_not_keep_to_them() {
     assert_eq!(decided(json!({"to": "eve@evil.example"})), Expect::Deny);
 }
 
+/// What one item of a list lacks says nothing about the others, and no rule is left out because a value has another form.
+#[test]
+fn every_item_is_judged_whatever_others_lack() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "guard", "effect": "deny", "arguments": {
+            "/files/*/path": {"optional": true, "path": {"roots": ["/"], "deny": [".env*"]}},
+            "/items/*/force": {"forbid": true},
+            "/paths/*": {"optional": true, "path": {"roots": ["/srv"]}},
+            "/o/force": {"forbid": true},
+            "/o/0/deep": {"forbid": true},
+            "/a/*/b/*/c": {"optional": true, "value": {"equals": 1}},
+        }},
+    ]));
+    let decided = |arguments: &Value| ask(&policy, &SOMEBODY, "a__b", arguments.clone()).decision;
+    let refused = [
+        json!({"files": [{"x": 1}, {"path": "/a/.env"}]}),
+        json!({"files": [{"path": "/a/.env"}, {"x": 1}]}),
+        json!({"files": [{"x": 1}, {"Path": "/a/b"}]}),
+        json!({"items": [{}, {"force": true}]}),
+        json!({"items": [{"force": true}, {}]}),
+        json!({"paths": {"/etc/passwd": 1}}),
+        json!({"paths": {"*": "/srv/a"}}),
+        json!({"paths": "/srv/a"}),
+        json!({"o": [{"force": true}]}),
+        json!({"o": [{"x": 1}, {"deep": true}, 3]}),
+        json!({"o": [{"deep": true}]}),
+        json!({"a": [{}, {"b": []}, {"b": [{}, {"c": 1}, {"c": 2}]}]}),
+    ];
+    for arguments in refused {
+        assert_eq!(decided(&arguments), Expect::Deny, "{arguments}");
+    }
+    let passing = [
+        json!({}),
+        json!({"files": [{"x": 1}, {"path": "/a/b"}], "items": [{}, {}], "paths": ["/srv/a"], "o": {"x": 1}}),
+        json!({"files": [], "items": [], "paths": []}),
+        json!({"a": [{}, {"b": []}, {"b": [{}, {"c": 1}]}]}),
+    ];
+    for arguments in passing {
+        assert_eq!(decided(&arguments), Expect::Allow, "{arguments}");
+    }
+}
+
+/// Without `optional`, every item has to have it.
+#[test]
+fn an_item_without_a_wanted_argument_is_refused() {
+    let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {
+        "/files/*/path": {"path": {"roots": ["/srv"]}}, "/files/*/x": {"optional": true}, "/n/0": {"optional": true, "value": {"max": 5}},
+    }}]));
+    let decided = |arguments: Value| ask(&policy, &SOMEBODY, "a__b", arguments).decision;
+    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}, {"path": "/srv/b", "x": 1}], "n": [1]})), Expect::Allow);
+    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}, {"x": 1}]})), Expect::Deny);
+    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}], "n": []})), Expect::Allow);
+    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}], "n": [7]})), Expect::Deny);
+    assert_eq!(decided(json!({"files": [{"path": "/srv/a"}], "n": {"0": 7}})), Expect::Deny);
+}
+
 #[test]
 fn dry_run_changes_nothing_and_is_told() {
     let policy = policy(json!([

@@ -18,6 +18,13 @@ pub(crate) struct Pointer {
 /// A place in the arguments, and what is there.
 pub(crate) type Place<'a> = (Vec<String>, &'a Value);
 
+/// Where a pointer leads.
+pub(crate) struct Found<'a> {
+    pub(crate) places: Vec<Place<'a>>,
+    /// Something on the way is absent, in some item at least.
+    pub(crate) missing: bool,
+}
+
 impl Pointer {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
@@ -46,33 +53,40 @@ impl Pointer {
         !self.steps.iter().any(|step| step == "*")
     }
 
-    /// Every place that it stands for; `None` when something on the way is absent.
-    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Option<Vec<Place<'a>>>, Refusal> {
-        let mut places = vec![(Vec::new(), arguments)];
+    /// Every place that it stands for. What is missing in one item of a list leaves the places in the others.
+    ///
+    /// # Errors
+    /// A value on the way has another form: there is no telling what a server reads there.
+    pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Found<'a>, Refusal> {
+        let mut found = Found { places: vec![(Vec::new(), arguments)], missing: false };
         for step in &self.steps {
-            let mut next = Vec::with_capacity(places.len());
-            for (at, value) in places {
-                match (value, step.as_str()) {
+            let mut next = Vec::with_capacity(found.places.len());
+            for (at, value) in found.places {
+                let inner = match (value, step.as_str()) {
                     (Value::Array(items), "*") => {
                         next.extend(items.iter().enumerate().map(|(n, item)| (along(&at, &n.to_string()), item)));
+                        continue;
                     }
-                    (Value::Object(object), name) => match object.get(name) {
-                        Some(inner) => next.push((along(&at, name), inner)),
-                        None => {
-                            self.not_disguised(object.keys(), name)?;
-                            return Ok(None);
-                        }
-                    },
-                    (Value::Array(items), number) => match index(number).and_then(|n| items.get(n)) {
-                        Some(item) => next.push((along(&at, number), item)),
-                        None => return Ok(None),
-                    },
-                    _ => return Err(Refusal(format!("the argument {} has another form here", self.text))),
-                }
+                    (Value::Object(object), name) if name != "*" => {
+                        let inner = object.get(name);
+                        inner.is_none().then(|| self.not_disguised(object.keys(), name)).transpose()?;
+                        inner
+                    }
+                    (Value::Array(items), number) => {
+                        index(number).map(|n| items.get(n)).ok_or_else(|| self.misformed())?
+                    }
+                    _ => return Err(self.misformed()),
+                };
+                found.missing |= inner.is_none();
+                next.extend(inner.map(|inner| (along(&at, step), inner)));
             }
-            places = next;
+            found.places = next;
         }
-        Ok(Some(places))
+        Ok(found)
+    }
+
+    fn misformed(&self) -> Refusal {
+        Refusal(format!("the argument {} has another form here", self.text))
     }
 
     /// A reader that ignores case would take `SQL` for `sql`.
