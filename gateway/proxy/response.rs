@@ -46,7 +46,7 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
     let mut changed = Vec::new();
     for member in answer.members() {
         let name = member.name_bytes(text);
-        let clean = rule.and_then(|rule| scrub::member(rule, &member.name(text), member.value.of(text)));
+        let clean = rule.and_then(|rule| scrub::member(rule, answer.kind, &member.name(text), member.value.of(text)));
         let value = clean.as_deref().unwrap_or(member.value.of(text));
         match (rewrite(asked, permitted, answer, &name, value, slug)?, clean) {
             (Change::Drop, _) => {}

@@ -91,7 +91,7 @@ impl Talk {
     }
 
     fn send(&self, text: Vec<u8>) {
-        let text = self.clean(&text).unwrap_or(text);
+        let text = self.response.as_ref().and_then(|rule| scrub::message(rule, &text)).unwrap_or(text);
         match &self.outlet {
             Outlet::Channel(channel, budget) => {
                 let mut held = Hold::none(Arc::clone(budget));
@@ -106,10 +106,6 @@ impl Talk {
                 }
             }
         }
-    }
-
-    fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        self.response.as_ref().and_then(|rule| scrub::texts(rule, "", text))
     }
 
     /// The stream of a legacy call, made now if there is none yet.
@@ -191,7 +187,8 @@ impl Conversation for Talk {
         Box::pin(async move {
             let Outlet::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
             let log = self.begin().ok_or(Unasked::Undeclared)?;
-            let params = self.clean(&params).map_or(params, Bytes::from);
+            let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
+            let params = clean.map_or(params, Bytes::from);
             session.question(log, method, &labelled(self.label.as_deref(), method, &params)).await
         })
     }

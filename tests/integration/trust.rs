@@ -85,7 +85,7 @@ async fn what_comes_back_is_cleaned_as_policy_has_it() {
         ("tools/call", Some("large")) => heard.text_result(&"x".repeat(3000)),
         ("tools/call", Some("wrong")) => Say::Json(heard.error(-32602, &format!("no such {secret}"))),
         ("tools/call", _) => Say::Json(heard.result(json!({
-            "resultType": "complete", "structuredContent": {"key": secret},
+            "resultType": "complete", "structuredContent": {"key": secret, "id": secret},
             "content": [
                 {"type": "text", "text": format!("id {secret}")},
                 {"type": "resource_link", "uri": "javascript:alert(1)", "name": "x"},
@@ -107,7 +107,7 @@ async fn what_comes_back_is_cleaned_as_policy_has_it() {
     let gate = Gate::start(json!({"servers": {"a": server.config()}, "policy": {"files": [file]}})).await;
     let answer = gate.call("a__t").await.result();
     let gone = json!("[redacted: AWS key]");
-    assert_eq!(answer["structuredContent"]["key"], gone, "{answer}");
+    assert_eq!(answer["structuredContent"], json!({"key": gone, "id": gone}), "{answer}");
     assert_eq!(answer["content"], json!([{"type": "text", "text": "id [redacted: AWS key]"}]));
     let large = gate.call("a__large").await.result();
     assert_eq!(large["isError"], true);

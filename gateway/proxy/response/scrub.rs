@@ -1,31 +1,19 @@
 //! What policy takes out of results, messages and errors: secrets in every text, however it is escaped, and links to where
 //! they must not lead. Without a rule nothing here runs; what is not touched stays byte for byte.
 
+mod form;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
 use lockgate_protocol::strings::{self, Place};
 use lockgate_protocol::write::Object;
+use lockgate_upstream::AnswerKind;
 
 use crate::rescue::Problem;
+use form::Form;
 
-/// Members that steer the protocol. They hold no text of a server's users, and a pattern must not break them.
-const STEERING: [&str; 13] = [
-    "type",
-    "role",
-    "mimeType",
-    "method",
-    "jsonrpc",
-    "id",
-    "resultType",
-    "requestState",
-    "taskId",
-    "progressToken",
-    "cacheScope",
-    "nextCursor",
-    "status",
-];
 /// Members of blocks that may hold text in base64.
 const ENCODED: [&str; 2] = ["blob", "data"];
 /// Where blocks of content are: in results of tasks, in messages of prompts, and in results themselves.
@@ -35,15 +23,22 @@ const MAX_NESTING: usize = 4;
 const NO_LINK: &[u8] = br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
 
 /// A member of a result as policy wants it; `None` when it may stay.
-pub(crate) fn member(rule: &Response, name: &str, value: &[u8]) -> Option<Vec<u8>> {
-    if STEERING.contains(&name) {
-        return None;
-    }
+pub(crate) fn member(rule: &Response, kind: AnswerKind, name: &str, value: &[u8]) -> Option<Vec<u8>> {
     let pruned = links(rule, value);
-    texts(rule, name, pruned.as_deref().unwrap_or(value)).or(pruned)
+    form::member(rule, Form::of(kind), name, pruned.as_deref().unwrap_or(value)).or(pruned)
 }
 
-/// A JSON text with what its strings must not say taken out; `of` is the member that it belongs to.
+/// A notification to the client.
+pub(crate) fn message(rule: &Response, text: &[u8]) -> Option<Vec<u8>> {
+    form::text(rule, Form::Message, "", text)
+}
+
+/// The parameters of a question to the client.
+pub(crate) fn question(rule: &Response, params: &[u8]) -> Option<Vec<u8>> {
+    form::text(rule, Form::Params, "", params)
+}
+
+/// A JSON text of any form with what its strings must not say taken out; `of` is the member that it belongs to.
 pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
     if !rule.redacts() {
         return None;
@@ -52,8 +47,7 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
         Place::Key => rule.redact_key(text),
         Place::Value(key) => {
             let key = if key.is_empty() { of } else { key };
-            let encoded = || ENCODED.contains(&key).then(|| decoded(rule, text)).flatten();
-            if STEERING.contains(&key) { None } else { rule.redact(text).or_else(encoded) }
+            rule.redact(text).or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
         }
     };
     strings::rewrite(text, &mut change)
