@@ -12,10 +12,11 @@ mod tokens;
 
 use std::collections::BTreeMap;
 
-pub use spec::{ModelSpec, Spec, Style};
+pub use spec::{Form, ModelSpec, Spec, Style};
 
 use crate::Refusal;
 use model::Model;
+use serde_json::Value;
 
 /// Longest list of anything in a rule.
 const MAX_ITEMS: usize = 1000;
@@ -25,6 +26,7 @@ const MAX_ARGUMENTS: usize = 4096;
 /// A compiled `command` rule.
 #[derive(Debug)]
 pub struct Command {
+    form: Form,
     programs: BTreeMap<String, Program>,
     roots: Vec<String>,
     max_bytes: usize,
@@ -76,7 +78,25 @@ impl Command {
             programs.insert(name.clone(), Program { model, runs_code: opted_in });
         }
         let roots = spec.roots.iter().map(|root| paths::root(root)).collect::<Result<_, _>>()?;
-        Ok(Self { programs, roots, max_bytes: spec.max_bytes, max_arguments: spec.max_arguments })
+        let (form, max_bytes, max_arguments) = (spec.form, spec.max_bytes, spec.max_arguments);
+        Ok(Self { form, programs, roots, max_bytes, max_arguments })
+    }
+
+    /// Judges an argument as a policy finds it: text, or a list of words where the rule asks for one.
+    ///
+    /// # Errors
+    /// It has another form, or why it is refused.
+    pub(crate) fn check_value(&self, value: &Value) -> Result<Invocation, Refusal> {
+        match (value, self.form) {
+            (Value::String(text), Form::Text | Form::Either) => self.check(text),
+            (Value::Array(items), Form::Argv | Form::Either) => {
+                let argv: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+                self.check_argv(&argv.ok_or_else(|| Refusal("must be a list of text".into()))?, None)
+            }
+            (_, Form::Text) => Err(Refusal("must be text: one program with its arguments, on one line".into())),
+            (_, Form::Argv) => Err(Refusal("must be a list: the program, then each of its arguments".into())),
+            (_, Form::Either) => Err(Refusal("must be text, or a list of text".into())),
+        }
     }
 
     /// Judges a command line. Only blanks, quotes and backslashes have a meaning in it.

@@ -40,12 +40,7 @@ impl Structural {
     /// Holds a value against the rule; gives what has to be forwarded in its place, if that is something else.
     pub(crate) fn check(&self, value: &Value) -> Result<Option<Value>, Refusal> {
         match (self, value) {
-            (Self::Command(rule), Value::Array(items)) => {
-                let argv: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-                let argv = argv.ok_or_else(|| Refusal("must be a list of text".into()))?;
-                rule.check_argv(&argv, None).map(|_| None)
-            }
-            (Self::Command(rule), value) => rule.check(text(value)?).map(|_| None),
+            (Self::Command(rule), value) => rule.check_value(value).map(|_| None),
             (Self::Path(rule), value) => rule.check(text(value)?).map(|_| None),
             (Self::Sql(rule), value) => Ok(rule.check(text(value)?)?.rewritten.map(Value::from)),
             (Self::Url(rule), value) => rule.check(text(value)?).map(|_| None),

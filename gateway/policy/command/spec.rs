@@ -11,6 +11,9 @@ use super::{MAX_ARGUMENTS, MAX_BYTES, MAX_ITEMS, builtin};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Spec {
+    /// How the argument holds the command. A list is refused unless this asks for one: a server that joins a list to text
+    /// hands it to a shell, which reads more in it than this rule does.
+    pub form: Form,
     /// Programs that may be called: by name, or by an absolute path, which then has to be sent exactly. By default those
     /// that have a model: cat, echo, find, git, grep, head, ls, node, npm, pnpm, pwd, sort, tail, uniq, wc, yarn. Of
     /// node, npm, pnpm and yarn only the version may be asked.
@@ -29,6 +32,20 @@ pub struct Spec {
     /// Most arguments of a command.
     #[schemars(range(min = 1, max = 4096))]
     pub max_arguments: usize,
+}
+
+/// How an argument holds a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// One line of text. What any shell would act on is refused.
+    #[default]
+    Text,
+    /// A list of words, the program first. Words may hold anything: only for servers that start the program with this
+    /// list as it is.
+    Argv,
+    /// Either of them.
+    Either,
 }
 
 /// How one program may be called.
@@ -70,6 +87,7 @@ pub enum Style {
 impl Default for Spec {
     fn default() -> Self {
         Self {
+            form: Form::default(),
             programs: builtin::NAMES.iter().map(|&name| name.to_owned()).collect(),
             models: BTreeMap::new(),
             allow_code_execution: Vec::new(),

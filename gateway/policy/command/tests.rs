@@ -273,3 +273,21 @@ fn any_text_ends_in_an_answer() {
         let _ = rule.check(&argv.join(" "));
     }
 }
+
+#[test]
+fn a_list_passes_where_the_rule_asks_for_one() {
+    let rule = |form| Command::compile(&Spec { form, ..Spec::default() }).unwrap();
+    let text = serde_json::json!("cat a");
+    let list = serde_json::json!(["cat", "`id`"]);
+    for (form, takes_text, takes_list) in
+        [(Form::Text, true, false), (Form::Argv, false, true), (Form::Either, true, true)]
+    {
+        let rule = rule(form);
+        assert_eq!(rule.check_value(&text).is_ok(), takes_text, "{form:?}");
+        assert_eq!(rule.check_value(&list).is_ok(), takes_list, "{form:?}");
+        for other in [serde_json::json!(["cat", 1]), serde_json::json!([["cat"]]), serde_json::json!([]), Value::Null] {
+            assert!(rule.check_value(&other).is_err(), "{form:?} {other}");
+        }
+    }
+    assert_eq!(Spec::default().form, Form::Text);
+}
