@@ -9,6 +9,7 @@ use crate::condition::Condition;
 use crate::config::Config;
 use crate::file::{self, Effect};
 use crate::lists;
+use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
 use crate::rate;
 use crate::response::Response;
@@ -53,6 +54,10 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 }
                 Err(found) => found,
             };
+            found.extend(names::check(&entry.policy).into_iter().map(|(path, what)| {
+                let hint = "leave the key out where anything fits; docs/policy.md says how names are written".into();
+                Mistake { at: None, path, what, hint }
+            }));
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
                 found.push(mistake(
                     &["name"],

@@ -15,6 +15,7 @@ mod index;
 mod judge;
 mod limiter;
 mod lists;
+mod names;
 pub mod path;
 mod pattern;
 pub mod pin;

@@ -155,12 +155,36 @@ fn conditions_are_checked_when_they_are_loaded() {
         ("subject.rols == []", "did you mean `roles`"),
         ("target.annotations.readonly", "did you mean `read_only`"),
         ("subject.id", "gives a string"),
-        ("subject.id > 5", "does not evaluate"),
+        ("subject.id > 5", "have no order"),
+        ("subject.id + 5 == 'x'", "does not evaluate"),
         ("subject.id.matches(endpoint)", "pattern written in quotes"),
         ("subject.id.matches('(')", "no regular expression"),
         ("now() > 5", "has no function `now`"),
         ("subject.roles.all(a, subject.roles.all(b, subject.roles.all(c, true)))", "nested more than 2"),
         ("1 +", "is no condition"),
+        ("subject.roles == 'guest'", "compares a list with text, which are never equal: `in` looks into a list"),
+        ("subject.roles != 'guest'", "compares a list with text"),
+        ("'a' == subject['scopes']", "compares text with a list"),
+        ("target.annotations.read_only == 'x'", "compares true or false with text"),
+        ("target.kind == 'tol'", "never fits: there are tool, prompt"),
+        ("target.kind in ['tool', 'promt']", "\"promt\", which never fits"),
+        ("target.category == 'files'", "never fits: there are content"),
+        ("endpoint == 'mcp'", "never fits: there are `/mcp`"),
+        ("endpoint != '/servers/*'", "never fits"),
+        ("subject.principal == 'ci'", "written `issuer|subject`"),
+        ("'ci.example' in subject.certificates", "begin with cn:"),
+        ("subject.certificates.exists(c, c == 'ci.example')", "begin with cn:"),
+        ("5 in subject.roles", "compares a number with text"),
+        ("subject.id in [5, 6]", "compares text with a number"),
+        ("subject.id in ['a', 6]", "compares text with a number"),
+        ("'a' in subject.id", "needs a list"),
+        ("subject.agent == null", "compares text with null"),
+        ("has(subject.agent)", "there always is"),
+        ("subject['rolse'] == []", "has no member `rolse`"),
+        ("size(subject.roles) == '1'", "compares a number with text"),
+        ("subject.roles.exists(r, r == 5)", "compares text with a number"),
+        ("subject.anonymous || (target.kind == 'prompt' && subject.id > 5)", "have no order"),
+        ("(subject.anonymous ? subject.id : subject.agent) == 5", "compares text with a number"),
     ];
     for (when, words) in bad {
         let found = mistakes(json!([{"name": "a", "effect": "deny", "when": when}]));
@@ -171,6 +195,15 @@ fn conditions_are_checked_when_they_are_loaded() {
         "'admin' in subject.roles || target.annotations.read_only",
         "has(arguments.a) && arguments.a.b.exists(x, x > 5)",
         "endpoint.startsWith('/servers/')",
+        "endpoint == '/servers/db/mcp' || endpoint == '/mcp'",
+        "subject.roles == ['guest'] || size(subject.roles) > 1.5",
+        "target.kind in ['tool', 'completion'] && target.category in ['', 'file'] && target['server'] != 'x'",
+        "arguments.a == 'x' || arguments.a == 5 || arguments.b in [1, 'x'] || 'x' in arguments.c || has(arguments.c.d)",
+        "subject.roles.map(r, r + '!').exists(r, r == 'x!') || subject.roles.exists_one(r, r == 'a')",
+        "subject.roles.filter(r, r != 'a') == [] || ['a', 'b'].exists(r, r in subject.roles)",
+        "subject.principal == 'key|ci' || 'dns:ci.example' in subject.certificates || subject.agent == ''",
+        "{'a': 1}.all(k, k == 'a') && 'read_only' in target.annotations && dyn(subject.roles) != 'x'",
+        "arguments.list.all(x, x == 'a' || x == subject.id)",
     ];
     for when in good {
         assert!(Policy::compile(&config(json!([{"name": "a", "effect": "deny", "when": when}]))).is_ok(), "{when}");
@@ -195,6 +228,8 @@ fn all_mistakes_are_found_at_once() {
         {"name": "twice", "effect": "allow", "arguments": {"x": {"require": true}, "/y": {}, "/z": {"value": {"pattern": "a)|(b"}}}},
         {"name": "twice", "effect": "deny", "arguments": {"/x": {"set": {"to": 1}}}},
         {"name": "m", "effect": "allow", "what": {"methods": ["tools/lst"]}},
+        {"name": "n", "effect": "deny", "who": {"principals": ["key|ci", "ci"], "roles": [], "certificates": ["ci.example"]},
+            "what": {"categories": ["nonsense"], "endpoints": ["mcp"], "not_servers": []}},
     ]));
     let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
     let wanted = [
@@ -209,6 +244,12 @@ fn all_mistakes_are_found_at_once() {
         "name",
         "what.methods.0",
         "what.methods",
+        "who.principals.1",
+        "who.roles",
+        "who.certificates.0",
+        "what.not_servers",
+        "what.categories.0",
+        "what.endpoints.0",
     ];
     assert_eq!(paths, wanted, "{found:?}");
 }
@@ -424,16 +465,18 @@ fn differences_are_told_by_policy() {
     assert!(differences(&old, &old).is_empty());
 }
 
-fn patterns() -> impl Strategy<Value = Option<Vec<String>>> {
-    let words =
-        ["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme", "/mcp", "/servers/*"];
-    proptest::option::weighted(0.4, proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..3))
+fn patterns(words: &'static [&'static str]) -> impl Strategy<Value = Option<Vec<String>>> {
+    proptest::option::weighted(0.4, proptest::collection::vec(proptest::sample::select(words), 1..3))
         .prop_map(|list| list.map(|all| all.into_iter().map(str::to_owned).collect()))
 }
 
 fn written() -> impl Strategy<Value = Value> {
-    let who = (patterns(), patterns(), patterns(), proptest::option::weighted(0.1, any::<bool>()));
-    let what = (patterns(), patterns(), patterns(), patterns(), patterns());
+    const WORDS: &[&str] = &["a", "b", "a__x", "a/x", "*", "a*", "*x", "{a,b}*", "[ab]__y", "b/?", "key|*", "acme"];
+    const CALLERS: &[&str] = &["*", "key|*", "key|ci", "a|*", "{key,a}|c?", "*ci", "anonymous|*"];
+    const ENDPOINTS: &[&str] = &["*", "/mcp", "/servers/*", "/servers/a/mcp", "/servers/[bc]/mcp"];
+    let words = || patterns(WORDS);
+    let who = (patterns(CALLERS), words(), words(), proptest::option::weighted(0.1, any::<bool>()));
+    let what = (words(), words(), words(), words(), patterns(ENDPOINTS));
     (any::<bool>(), who, what, proptest::option::weighted(0.2, any::<bool>())).prop_map(|(allow, who, what, hint)| {
         json!({
             "effect": if allow { "allow" } else { "deny" },

@@ -1,0 +1,261 @@
+//! What the parts of a condition are, as far as that is known before the first call: a comparison that can never hold is a
+//! mistake. Arguments may be anything; what is made of them is not judged here.
+
+use cel::IdedExpr;
+use cel::common::ast::operators::{
+    ADD, CONDITIONAL, EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, NOT_EQUALS,
+};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, SelectExpr};
+
+use crate::names;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Type {
+    /// It may be anything.
+    Any,
+    Text(Words),
+    Flag,
+    Number,
+    Bytes,
+    Null,
+    List(Box<Type>),
+    Map,
+    Subject,
+    Target,
+    Annotations,
+}
+
+/// What a text can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Words {
+    Any,
+    Kind,
+    Category,
+    Endpoint,
+    Principal,
+    Certificate,
+}
+
+/// Holds the parts of a condition against each other. It is as deep as [`super::inspect`] lets it be.
+///
+/// # Errors
+/// What can never hold.
+pub(super) fn check(expression: &IdedExpr) -> Result<(), String> {
+    Known { local: Vec::new() }.of(expression).map(drop)
+}
+
+struct Known {
+    /// Variables of loops.
+    local: Vec<(String, Type)>,
+}
+
+impl Known {
+    fn of(&mut self, node: &IdedExpr) -> Result<Type, String> {
+        match &node.expr {
+            Expr::Unspecified | Expr::Struct(_) => Ok(Type::Any),
+            Expr::Literal(literal) => Ok(of_literal(literal)),
+            Expr::Ident(name) => Ok(self.variable(name)),
+            Expr::Select(select) => self.select(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => {
+                let mut items = list.elements.iter().map(|item| self.of(item)).collect::<Result<Vec<_>, _>>()?;
+                let first = items.pop().unwrap_or(Type::Any);
+                let alike = items.iter().all(|item| *item == first);
+                Ok(Type::List(Box::new(if alike { first } else { Type::Any })))
+            }
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        self.of(&entry.key)?;
+                        self.of(&entry.value)?;
+                    }
+                }
+                Ok(Type::Map)
+            }
+            Expr::Comprehension(inner) => self.comprehension(inner),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Type {
+        let local = self.local.iter().rev().find(|(local, _)| local == name).map(|(_, of)| of.clone());
+        local.unwrap_or(match name {
+            "subject" => Type::Subject,
+            "target" => Type::Target,
+            "endpoint" => Type::Text(Words::Endpoint),
+            _ => Type::Any,
+        })
+    }
+
+    fn select(&mut self, select: &SelectExpr) -> Result<Type, String> {
+        let member = member(&self.of(&select.operand)?, &select.field)?;
+        match (select.test, member) {
+            (false, member) => Ok(member),
+            (true, Type::Any) => Ok(Type::Flag),
+            (true, _) => {
+                let field = &select.field;
+                Err(format!("asks whether there is a `{field}`, and there always is: it is empty where there is none"))
+            }
+        }
+    }
+
+    fn comprehension(&mut self, inner: &ComprehensionExpr) -> Result<Type, String> {
+        let item = match self.of(&inner.iter_range)? {
+            Type::List(item) if inner.iter_var2.is_none() => *item,
+            _ => Type::Any,
+        };
+        let before = self.local.len();
+        let start = self.of(&inner.accu_init)?;
+        self.local.push((inner.iter_var.clone(), item));
+        self.local.extend(inner.iter_var2.clone().map(|name| (name, Type::Any)));
+        self.local.push((inner.accu_var.clone(), start));
+        self.of(&inner.loop_cond)?;
+        self.of(&inner.loop_step)?;
+        let result = self.of(&inner.result);
+        self.local.truncate(before);
+        result
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Type, String> {
+        let target = call.target.as_deref().map(|target| self.of(target)).transpose()?;
+        let types = call.args.iter().map(|part| self.of(part)).collect::<Result<Vec<_>, _>>()?;
+        match (call.func_name.as_str(), &*call.args, &*types) {
+            (EQUALS | NOT_EQUALS, [left, right], [a, b]) => {
+                comparable(a, b, "are never equal")?;
+                worded(a, right)?;
+                worded(b, left)?;
+                Ok(Type::Flag)
+            }
+            (LESS | LESS_EQUALS | GREATER | GREATER_EQUALS, _, [a, b]) => {
+                comparable(a, b, "have no order")?;
+                Ok(Type::Flag)
+            }
+            (IN, [left, right], [a, b]) => {
+                within(left, a, right, b)?;
+                Ok(Type::Flag)
+            }
+            (INDEX, [_, key], [of, _]) => match (of, &key.expr) {
+                (Type::List(item), _) => Ok(*item.clone()),
+                (of, Expr::Literal(LiteralValue::String(key))) => member(of, key.inner()),
+                _ => Ok(Type::Any),
+            },
+            (CONDITIONAL, _, [_, a, b]) if a == b => Ok(a.clone()),
+            (ADD, _, [a, b]) if a == b => Ok(a.clone()),
+            (name, ..) => Ok(of_function(name, target.is_some())),
+        }
+    }
+}
+
+fn of_literal(literal: &LiteralValue) -> Type {
+    match literal {
+        LiteralValue::Boolean(_) => Type::Flag,
+        LiteralValue::Bytes(_) => Type::Bytes,
+        LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => Type::Number,
+        LiteralValue::Null => Type::Null,
+        LiteralValue::String(_) => Type::Text(Words::Any),
+    }
+}
+
+fn of_function(name: &str, on_target: bool) -> Type {
+    match name {
+        "size" | "int" | "uint" | "double" => Type::Number,
+        "string" => Type::Text(Words::Any),
+        "bytes" => Type::Bytes,
+        "bool" => Type::Flag,
+        "contains" | "startsWith" | "endsWith" | "matches" if on_target => Type::Flag,
+        "_&&_" | "_||_" | "!_" | "@not_strictly_false" => Type::Flag,
+        _ => Type::Any,
+    }
+}
+
+/// What a member is; `Any` of what may have any.
+fn member(of: &Type, name: &str) -> Result<Type, String> {
+    let list = |words| Type::List(Box::new(Type::Text(words)));
+    Ok(match (of, name) {
+        (Type::Subject, "issuer" | "id" | "organisation" | "agent") => Type::Text(Words::Any),
+        (Type::Subject, "principal") => Type::Text(Words::Principal),
+        (Type::Subject, "roles" | "scopes") => list(Words::Any),
+        (Type::Subject, "certificates") => list(Words::Certificate),
+        (Type::Subject, "anonymous") => Type::Flag,
+        (Type::Target, "kind") => Type::Text(Words::Kind),
+        (Type::Target, "server" | "name" | "exposed") => Type::Text(Words::Any),
+        (Type::Target, "category") => Type::Text(Words::Category),
+        (Type::Target, "annotations") => Type::Annotations,
+        (Type::Annotations, "read_only" | "destructive" | "idempotent" | "open_world") => Type::Flag,
+        (Type::Subject | Type::Target | Type::Annotations, _) => return Err(format!("has no member `{name}`")),
+        _ => Type::Any,
+    })
+}
+
+fn comparable(a: &Type, b: &Type, never: &str) -> Result<(), String> {
+    match (said(a), said(b)) {
+        (Some(a), Some(b)) if a != b => {
+            let hint = match [a, b].contains(&"a list") {
+                true => ": `in` looks into a list, as in \"guest\" in subject.roles",
+                false => "",
+            };
+            Err(format!("compares {a} with {b}, which {never}{hint}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn within(left: &IdedExpr, a: &Type, right: &IdedExpr, b: &Type) -> Result<(), String> {
+    if let Expr::List(list) = &right.expr {
+        for item in &list.elements {
+            comparable(a, &known(item), "are never equal")?;
+            worded(a, item)?;
+        }
+    }
+    match b {
+        Type::List(item) => {
+            comparable(a, item, "are never equal")?;
+            worded(item, left)
+        }
+        Type::Any | Type::Map | Type::Subject | Type::Target | Type::Annotations => Ok(()),
+        other => Err(format!("looks with `in` into {}; it needs a list", said(other).unwrap_or("something else"))),
+    }
+}
+
+/// What a part is by itself, without looking into it.
+fn known(node: &IdedExpr) -> Type {
+    match &node.expr {
+        Expr::Literal(literal) => of_literal(literal),
+        _ => Type::Any,
+    }
+}
+
+/// Holds text that is written in the condition against what the other side can be.
+fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
+    let (Type::Text(words), Expr::Literal(LiteralValue::String(text))) = (of, &node.expr) else { return Ok(()) };
+    let text = text.inner();
+    let one_of = |known: &[&str]| (!known.contains(&text)).then(|| format!("there are {}", known.join(", ")));
+    // Patterns mean nothing in a comparison.
+    let plain =
+        |wrong: Option<String>| wrong.map(|words| words.split_once(": ").map_or(words.clone(), |(_, w)| w.into()));
+    let wrong = match words {
+        Words::Any => None,
+        Words::Kind => one_of(&["tool", "prompt", "resource", "completion"]),
+        Words::Category if text.is_empty() => None,
+        Words::Category => one_of(&names::CATEGORIES),
+        Words::Endpoint => plain(names::endpoint(text)),
+        Words::Principal => (!text.contains('|')).then(|| "they are written `issuer|subject`".to_owned()),
+        Words::Certificate => plain(names::certificate(text)),
+    };
+    match wrong {
+        Some(words) => Err(format!("compares with {text:?}, which never fits: {words}")),
+        None => Ok(()),
+    }
+}
+
+fn said(of: &Type) -> Option<&'static str> {
+    match of {
+        Type::Any => None,
+        Type::Text(_) => Some("text"),
+        Type::Flag => Some("true or false"),
+        Type::Number => Some("a number"),
+        Type::Bytes => Some("bytes"),
+        Type::Null => Some("null"),
+        Type::List(_) => Some("a list"),
+        Type::Map | Type::Subject | Type::Target | Type::Annotations => Some("an object"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Names and beginnings that things can have at all, for policies to be held against when they are loaded: a policy about
+//! something that cannot be would never fit, and one that denies would deny nothing.
+
+use globset::Glob;
+
+use crate::file::{Policy, What, Who};
+use crate::pattern;
+
+/// Categories of built-in tools.
+pub(crate) const CATEGORIES: [&str; 6] = ["content", "database", "file", "shell", "system", "web"];
+/// How names of a client certificate begin.
+const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
+const ALL: &str = "/mcp";
+const ONE: (&str, &str) = ("/servers/", "/mcp");
+
+/// A list or an item of one: the keys that lead to it below the policy, and what is wrong with it.
+type Misnomer = (Vec<String>, String);
+
+/// Every list of a policy that is empty, and every name in one that nothing can have.
+pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
+    let mut found = Vec::new();
+    for (part, key, list) in lists(policy) {
+        let path = |item: Option<usize>| {
+            [part, key].into_iter().map(str::to_owned).chain(item.map(|at| at.to_string())).collect()
+        };
+        if list.is_empty() {
+            found.push((path(None), "is empty: nothing fits it".to_owned()));
+        }
+        for (at, text) in list.iter().enumerate() {
+            let wrong = match key {
+                "principals" => principal(text),
+                "certificates" => certificate(text),
+                "endpoints" => endpoint(text),
+                "categories" => category(text),
+                _ => None,
+            };
+            found.extend(wrong.map(|words| (path(Some(at)), words)));
+        }
+    }
+    found
+}
+
+fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &[String])> {
+    let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } = &policy.who;
+    let What { tools, prompts, resources, completion, servers, not_servers, categories, endpoints, .. } = &policy.what;
+    let all = [
+        ("who", "principals", principals),
+        ("who", "roles", roles),
+        ("who", "organisations", organisations),
+        ("who", "scopes", scopes),
+        ("who", "agents", agents),
+        ("who", "certificates", certificates),
+        ("what", "tools", tools),
+        ("what", "prompts", prompts),
+        ("what", "resources", resources),
+        ("what", "completion", completion),
+        ("what", "servers", servers),
+        ("what", "not_servers", not_servers),
+        ("what", "categories", categories),
+        ("what", "endpoints", endpoints),
+        ("what", "methods", &policy.what.methods),
+    ];
+    all.into_iter().filter_map(|(part, key, list)| Some((part, key, list.as_deref()?)))
+}
+
+/// What is wrong with a pattern over callers.
+pub(crate) fn principal(text: &str) -> Option<String> {
+    let wrong = !holds_bar(text);
+    wrong.then(|| format!("fits no caller: they are written `issuer|subject`, such as `key|{text}`"))
+}
+
+/// What is wrong with a pattern over names of certificates.
+pub(crate) fn certificate(text: &str) -> Option<String> {
+    let wrong = !CERTIFICATES.iter().any(|start| may_begin(text, start));
+    wrong.then(|| format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
+}
+
+/// What is wrong with a pattern over endpoints.
+pub(crate) fn endpoint(text: &str) -> Option<String> {
+    let (start, end) = ONE;
+    let whole = Glob::new(text).is_ok_and(|glob| glob.compile_matcher().is_match(ALL));
+    // A server has a name.
+    let named = is_open(text) || text.len() > start.len() + end.len();
+    let wrong = !(whole || named && may_begin(text, start) && may_end(text, end));
+    wrong.then(|| "fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
+}
+
+/// What is wrong with a pattern over categories.
+pub(crate) fn category(text: &str) -> Option<String> {
+    let fits = pattern::compile(text).is_ok_and(|glob| pattern::any(&[glob], &CATEGORIES));
+    (!fits).then(|| format!("fits no category: there are {}", CATEGORIES.join(", ")))
+}
+
+/// Characters that stand for others in a pattern.
+const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
+
+fn is_open(pattern: &str) -> bool {
+    pattern.contains(OPEN)
+}
+
+/// Whether the pattern could fit a text that begins so.
+fn may_begin(pattern: &str, start: &str) -> bool {
+    let plain = pattern.split(OPEN).next().unwrap_or(pattern);
+    plain.starts_with(start) || is_open(pattern) && start.starts_with(plain)
+}
+
+/// Whether the pattern could fit a text that ends so.
+fn may_end(pattern: &str, end: &str) -> bool {
+    let plain = pattern.rsplit(['*', '?', ']', '}', '\\']).next().unwrap_or(pattern);
+    plain.ends_with(end) || is_open(pattern) && end.ends_with(plain)
+}
+
+/// Whether the pattern could fit a text with `|` in it.
+fn holds_bar(pattern: &str) -> bool {
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['|', '*', '?', '[']) {
+        let found = rest.get(at..).unwrap_or_default();
+        if !found.starts_with('[') {
+            return true;
+        }
+        // A `]` that comes first belongs to the class.
+        let Some(end) = found.char_indices().skip(2).find(|(_, c)| *c == ']').map(|(end, _)| end) else { return true };
+        let class = found.get(..=end).unwrap_or_default();
+        if Glob::new(class).is_ok_and(|glob| glob.compile_matcher().is_match("|")) {
+            return true;
+        }
+        rest = found.get(end + 1..).unwrap_or_default();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;
