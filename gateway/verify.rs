@@ -1,5 +1,7 @@
 //! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes nothing, and needs no configuration.
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use lockgate_telemetry::audit::verify::{Anchor, Part, Report, verify};
+use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, verify};
 
 /// Most files, and the longest key file.
 const MAX_FILES: usize = 10_000;
@@ -26,13 +28,15 @@ pub(crate) enum Command {
         /// A record that is known from elsewhere, such as from the log; may be repeated
         #[arg(long, value_name = "SEQ:HASH")]
         anchor: Vec<String>,
+        /// These are not all files of the trail: what comes before and after them is kept elsewhere
+        #[arg(long)]
+        part: bool,
     },
 }
 
 /// Runs the command, in this folder.
 pub(crate) fn run(command: &Command, cwd: &Path, json: bool) -> (String, ExitCode) {
-    let Command::Verify { files, key_file, anchor } = command;
-    match report(files, key_file.as_deref(), anchor, cwd) {
+    match report(command, cwd) {
         Ok(report) => {
             let code = if report.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             let text = if json { serde_json::to_string_pretty(&report).unwrap_or_default() } else { words(&report) };
@@ -43,31 +47,63 @@ pub(crate) fn run(command: &Command, cwd: &Path, json: bool) -> (String, ExitCod
     }
 }
 
-fn report(files: &[PathBuf], key: Option<&Path>, anchors: &[String], cwd: &Path) -> anyhow::Result<Report> {
+fn report(command: &Command, cwd: &Path) -> anyhow::Result<Report> {
+    let Command::Verify { files, key_file, anchor, part } = command;
     if files.len() > MAX_FILES {
         return Err(anyhow!("more than {MAX_FILES} files"));
     }
-    let key = key.map(|file| short(&cwd.join(file))).transpose()?;
-    let parsed = anchors.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
+    let key = key_file.as_ref().map(|file| short(&cwd.join(file))).transpose()?;
+    let parsed = anchor.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
     let mut anchors = parsed.collect::<anyhow::Result<Vec<Anchor>>>()?;
-    let mut parts = Vec::new();
-    for file in files.iter().filter(|file| !is_beside(file)) {
-        let mut head = file.clone().into_os_string();
-        head.push(".head");
-        let head = cwd.join(head);
-        if head.is_file() {
-            let anchor = short(&head)?.parse().map_err(|error| anyhow!("{}: {error}", head.display()))?;
-            anchors.push(anchor);
+    let extent = if *part { Extent::Part } else { Extent::Whole };
+    let trails: BTreeSet<PathBuf> = files.iter().filter_map(|file| trail(file)).collect();
+    let (others, files): (Vec<_>, Vec<_>) = files.iter().partition(|file| is_of_call(file, &trails));
+    // Before the files: a gateway that runs moves its anchor on.
+    if extent == Extent::Whole {
+        for file in heads(&files) {
+            let head = cwd.join(&file);
+            if head.is_file() || files.contains(&&file) {
+                anchors.push(short(&head)?.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?);
+            }
         }
+    }
+    let mut parts = Vec::new();
+    for file in files.into_iter().filter(|file| trail(file).is_some()) {
         let text = open(&cwd.join(file))?;
         parts.push(Part { name: file.display().to_string(), text: Box::new(BufReader::new(text)) });
     }
-    Ok(verify(parts, key.as_deref().map(str::trim_end), &anchors)?)
+    let mut report = verify(parts, key.as_deref().map(str::trim_end), &anchors, extent)?;
+    for file in others.into_iter().filter(|file| trail(file).is_some()) {
+        let note = format!("{} is of the trail of `lockgate call`: verify it by itself", file.display());
+        report.notes.push(note);
+    }
+    Ok(report)
 }
 
-/// What stands beside a trail and is none: `audit.jsonl*` finds these too.
-fn is_beside(file: &Path) -> bool {
-    file.extension().is_some_and(|end| end == "head" || end == "lock" || end == "new")
+/// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by `audit.jsonl`. None of what stands
+/// beside a trail: `audit.jsonl*` finds that too.
+fn trail(file: &Path) -> Option<PathBuf> {
+    let end = file.extension().unwrap_or_default();
+    if end == "head" || end == "lock" || end == "new" {
+        return None;
+    }
+    let aside = end.len() == 16 && end.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    Some(if aside { file.with_extension("") } else { file.to_owned() })
+}
+
+/// Whether a file belongs to the trail that `lockgate call` keeps beside one of these.
+fn is_of_call(file: &Path, trails: &BTreeSet<PathBuf>) -> bool {
+    let own = trail(file).unwrap_or_else(|| file.with_extension(""));
+    own.extension().is_some_and(|end| end == "call") && trails.contains(&own.with_extension(""))
+}
+
+/// The files that hold the last anchors of the trails that these files are of, whether they are there or not.
+fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
+    let head = |file: &&PathBuf| match trail(file) {
+        Some(trail) => Some(PathBuf::from([trail.as_os_str(), OsStr::new(".head")].into_iter().collect::<OsString>())),
+        None => file.extension().is_some_and(|end| end == "head").then(|| file.to_path_buf()),
+    };
+    files.iter().filter_map(head).collect()
 }
 
 #[allow(clippy::disallowed_methods, reason = "files that the operator names on the command line")]

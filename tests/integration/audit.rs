@@ -67,6 +67,54 @@ fn verified(file: &Path) -> Value {
     report
 }
 
+/// Runs `lockgate audit verify` on all that a glob finds beside a trail: its exit code, and what it says.
+fn verify_all(folder: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.file_name().unwrap().to_str().unwrap().starts_with("audit.jsonl"));
+    let done = command().args(["audit", "verify"]).args(more).args(files).output().unwrap();
+    (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// A trail of which a whole file was taken away, and one of which nothing is left but its anchor.
+#[tokio::test]
+async fn a_trail_without_one_of_its_files_is_not_intact() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let audit = json!({"file": file, "rotate_size": "64KiB"});
+    let config = json!({"servers": {"a": server.config()}, "audit": audit});
+    let mut gate = Gate::start(config).await;
+    let first = folder.path().join("audit.jsonl.0000000000000001");
+    until("a file is set aside", async || {
+        gate.call("a__t").await;
+        first.exists().then_some(())
+    })
+    .await;
+    gate.terminate();
+    gate.ended().await;
+    // The trail of `lockgate call` is another one, and found by the same glob.
+    for end in ["", ".head", ".lock"] {
+        std::fs::write(folder.path().join(format!("audit.jsonl.call{end}")), "").unwrap();
+    }
+    let (code, said) = verify_all(folder.path(), &[]);
+    assert!(code == Some(0) && said.contains("audit.jsonl.call is of the trail of `lockgate call`"), "{said}");
+    std::fs::rename(&first, folder.path().join("elsewhere")).unwrap();
+    let (code, said) = verify_all(folder.path(), &[]);
+    assert!(code == Some(1) && said.starts_with("BROKEN: records 1 to "), "{said}");
+    let (code, said) = verify_all(folder.path(), &["--part"]);
+    assert!(code == Some(0) && said.contains("are not in these files"), "{said}");
+    std::fs::rename(folder.path().join("elsewhere"), &first).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    for given in [vec![&first], vec![]] {
+        let done = command().args(["audit", "verify"]).args(given).arg(file.with_extension("jsonl.head")).output();
+        let done = done.unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.code() == Some(1) && said.contains("are missing at the end"), "{said}");
+    }
+    let done = command().args(["audit", "verify"]).arg(&first).output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "the anchor beside it knows more");
+}
+
 #[tokio::test]
 async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() {
     let server = Upstream::http(server).await;

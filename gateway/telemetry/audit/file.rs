@@ -29,6 +29,8 @@ pub(super) struct Found {
     pub(super) torn: u64,
     /// Records that an anchor knows and the file does not have: somebody has cut it.
     pub(super) missing: Option<(u64, u64)>,
+    /// Records of files that were set aside, and that went without rotation having removed them.
+    pub(super) gone: Option<(u64, u64)>,
 }
 
 /// See the module.
@@ -44,6 +46,8 @@ pub(super) struct LogFile {
     keep: usize,
     /// First records of the files that were set aside, oldest first.
     aside: Vec<u64>,
+    /// Those of them that are to be removed, once the trail says so.
+    leaving: Vec<u64>,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -76,7 +80,13 @@ impl LogFile {
             tip = head;
         }
         let meta = file.metadata()?;
-        let first = first_seq(&mut file)?.unwrap_or(tip.seq + 1);
+        let (first, mut said) = beginning(&mut file)?;
+        if let (None, Some(last)) = (said, aside.last()) {
+            said = beginning(&mut open(&numbered(path, *last), OpenOptions::new().read(true))?)?.1;
+        }
+        let first = first.unwrap_or(tip.seq + 1);
+        let oldest = aside.first().copied().unwrap_or(first);
+        found.gone = said.filter(|said| *said < oldest).map(|said| (said, oldest - 1));
         let file = Self {
             path: path.to_owned(),
             len: meta.len(),
@@ -86,6 +96,7 @@ impl LogFile {
             rotate_age: config.rotate_age,
             keep: config.keep,
             aside,
+            leaving: Vec::new(),
             file,
             _lock: lock,
         };
@@ -121,15 +132,23 @@ impl LogFile {
         }
         self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
         (self.len, self.first, self.since) = (0, tip.seq + 1, SystemTime::now());
-        while self.aside.len() > self.keep {
-            match fs::remove_file(numbered(&self.path, self.aside.remove(0))) {
+        let many = self.aside.len().saturating_sub(self.keep);
+        self.leaving.extend(self.aside.drain(..many));
+        Ok(())
+    }
+
+    /// Removes the oldest files. The trail has to say first that they are not kept any more, so that a file that is missing
+    /// for another reason is missed.
+    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
+    pub(super) fn sweep(&mut self) {
+        for first in self.leaving.drain(..) {
+            match fs::remove_file(numbered(&self.path, first)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%error, "an old audit file cannot be removed");
                 }
                 _ => {}
             }
         }
-        Ok(())
     }
 
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
@@ -215,12 +234,15 @@ fn last_line(file: &mut File) -> io::Result<Option<Vec<u8>>> {
     Ok(whole.rsplit(|b| *b == b'\n').next().map(<[u8]>::to_vec))
 }
 
-fn first_seq(file: &mut File) -> io::Result<Option<u64>> {
+/// The number of a file's first record, and the first record that was kept when it was written.
+fn beginning(file: &mut File) -> io::Result<(Option<u64>, Option<u64>)> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(MAX_LINE).read_to_end(&mut bytes)?;
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    Ok(serde_json::from_slice::<Value>(line).ok().and_then(|record| record.get("seq")?.as_u64()))
+    let record = serde_json::from_slice::<Value>(line).unwrap_or_default();
+    let number = |key: &str| record.get(key).and_then(Value::as_u64);
+    Ok((number("seq"), number("oldest")))
 }
 
 fn read_tip(line: &[u8], seal: &Seal, found: &mut Found) -> io::Result<Tip> {

@@ -64,6 +64,13 @@ impl Sink {
         }
     }
 
+    /// Removes the files that rotation let go.
+    pub(super) fn sweep(&mut self) {
+        if let Self::File(file) = self {
+            file.sweep();
+        }
+    }
+
     /// First record that is kept, in whatever file.
     pub(super) fn oldest(&self) -> Option<u64> {
         match self {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::verify::{Anchor, Part, Report, verify};
+use super::verify::{Anchor, Extent, Part, Report, verify};
 use super::*;
 use crate::counters::{Outcome, Rejection};
 
@@ -75,11 +75,12 @@ fn files(path: &Path) -> Vec<PathBuf> {
 }
 
 fn verified(path: &Path, key: Option<&str>, anchors: &[Anchor]) -> Report {
-    let part = |file: PathBuf| Part {
-        name: file.display().to_string(),
-        text: Box::new(BufReader::new(fs::File::open(file).unwrap())),
-    };
-    verify(files(path).into_iter().map(part).collect(), key, anchors).unwrap()
+    verify(parts(&files(path)), key, anchors, Extent::Whole).unwrap()
+}
+
+fn parts(files: &[PathBuf]) -> Vec<Part<'static>> {
+    let text = |file| Box::new(BufReader::new(fs::File::open(file).unwrap()));
+    files.iter().map(|file| Part { name: file.display().to_string(), text: text(file) }).collect()
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -240,6 +241,73 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     let broken = verified(&path, None, &[]).broken.unwrap();
     assert_eq!((broken.line, broken.why.as_str()), (7, "records 7 to 10 are missing before this one"));
     assert_eq!(lines(&path)[6]["missing_from"], 7);
+}
+
+/// Rotation says what it removes; what goes in any other way is missed, at once and after the next start.
+#[test]
+fn a_file_that_was_taken_away_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 2000, keep: 100, ..config(&path) };
+    let write = |how: &Config| {
+        let trail = start(how);
+        for _ in 0..12 {
+            call(&trail, "t").unwrap();
+            std::thread::sleep(Duration::from_millis(12)); // a batch each, so that a file is set aside in between
+        }
+        trail.close();
+    };
+    write(&how);
+    let all = files(&path);
+    assert!(all.len() >= 4 && verified(&path, None, &[]).intact, "{all:?}");
+    // The current one is last in order of records, and first in order of names.
+    let (archive, second) = (folder.path().join("archive"), Some(lines(&all[2])[0]["seq"].as_u64().unwrap()));
+    fs::rename(&all[1], &archive).unwrap();
+    let missed = |words: &str| {
+        let report = verified(&path, None, &[]);
+        let broken = report.broken.unwrap_or_else(|| panic!("{words}: not found"));
+        assert!(!report.intact && broken.why.starts_with(words), "{words}: {broken:?}");
+        assert_eq!(report.first, second);
+    };
+    let gone = format!("records 1 to {} are missing", second.unwrap() - 1);
+    missed(&gone);
+    // Whoever asks for a part is told of the rest, and no more.
+    let part = verify(parts(&files(&path)), None, &[], Extent::Part).unwrap();
+    assert!(part.intact && part.notes.iter().any(|note| note.contains("are not in these files")), "{part:?}");
+    // A restart writes down what it misses, and so the trail cannot grow over it.
+    start(&how).close();
+    let last = lines(&path).into_iter().rfind(|line| line["kind"] == "open").unwrap();
+    assert_eq!((last["gone_from"].as_u64(), last["gone_to"].as_u64()), (Some(1), second.map(|seq| seq - 1)));
+    assert_eq!(last["oldest"].as_u64(), second);
+    missed(&gone);
+    start(&how).close();
+    write(&how);
+    missed(&gone);
+    // With the file from wherever it was taken to, nothing is missing.
+    let mut with = files(&path);
+    with.push(archive);
+    let report = verify(parts(&with), None, &[], Extent::Whole).unwrap();
+    assert!(report.intact, "{report:?}");
+}
+
+/// What was to be removed and still is there, as after a crash in between, is missed by nobody.
+#[test]
+fn an_old_file_is_removed_after_the_record_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 2000, keep: 1, ..config(&path) };
+    for _ in 0..3 {
+        let trail = start(&how);
+        for _ in 0..12 {
+            call(&trail, "t").unwrap();
+            std::thread::sleep(Duration::from_millis(12));
+        }
+        trail.close();
+        let report = verified(&path, None, &[head(&path)]);
+        assert!(report.intact && report.first > Some(1), "{report:?}");
+        assert_eq!(files(&path).len(), 2);
+        assert!(lines(&path).iter().all(|line| line.get("gone_from").is_none()));
+    }
 }
 
 #[test]

@@ -72,12 +72,22 @@ pub struct Part<'a> {
     pub text: Box<dyn BufRead + 'a>,
 }
 
+/// How much of a trail the parts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// All that is kept: the trail itself says where that begins.
+    Whole,
+    /// Some of it: what comes before is nobody's fault.
+    Part,
+}
+
 /// Reads all parts in the order of their first records.
 ///
 /// # Errors
 /// A part cannot be read.
-pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor]) -> io::Result<Report> {
-    let mut verifier = Verifier { seal: Seal::new(key), anchors, tip: None, report: Report::default() };
+pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], extent: Extent) -> io::Result<Report> {
+    let (seal, report) = (Seal::new(key), Report::default());
+    let mut verifier = Verifier { seal, anchors, extent, tip: None, kept_from: u64::MAX, gone_from: u64::MAX, report };
     let mut open = Vec::new();
     for mut part in parts {
         let line = read_line(&mut part.text)?;
@@ -105,7 +115,12 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor]) -> io
 struct Verifier<'a> {
     seal: Seal,
     anchors: &'a [Anchor],
+    extent: Extent,
     tip: Option<Tip>,
+    /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
+    kept_from: u64,
+    /// The first record that an opening missed.
+    gone_from: u64,
     report: Report,
 }
 
@@ -125,7 +140,6 @@ impl Verifier<'_> {
         let fresh = seq == 1 && prev == GENESIS && text("kind") == "open";
         match &self.tip {
             None if seq == 1 && !fresh => return Err("the first record does not begin a chain".into()),
-            None if seq > 1 => self.report.notes.push(format!("records 1 to {} are not in these files", seq - 1)),
             Some(tip) if fresh && text("output") != "file" => {
                 if !self.report.closed {
                     self.report.notes.push(format!("a chain ends at record {} without saying so", tip.seq));
@@ -145,6 +159,10 @@ impl Verifier<'_> {
         if text("kind") == "open" && record.get("missing_from").is_some() {
             return Err("the writer found records missing when it started".into());
         }
+        if text("kind") == "open" {
+            self.kept_from = number("oldest").unwrap_or(u64::MAX);
+            self.gone_from = self.gone_from.min(number("gone_from").unwrap_or(u64::MAX));
+        }
         let report = &mut self.report;
         report.chains = report.chains.max(1);
         report.first = report.first.or(Some(seq));
@@ -160,10 +178,28 @@ impl Verifier<'_> {
         Ok(())
     }
 
+    /// Holds the first record against what the trail says of its beginning.
+    fn begin(&mut self) {
+        let Some(first) = self.report.first.filter(|first| *first > 1) else { return };
+        let wanted = self.kept_from.min(self.gone_from);
+        if self.extent == Extent::Whole && wanted < first {
+            let why = format!(
+                "records {wanted} to {} are missing at the beginning: the trail does not say that rotation removed them; \
+                 give all files of the trail, or `--part` if others are kept elsewhere",
+                first - 1
+            );
+            self.report.broken = Some(Broken { file: String::new(), line: 0, seq: Some(wanted), why });
+        } else {
+            self.report.notes.push(format!("records 1 to {} are not in these files", first - 1));
+        }
+    }
+
     fn end(mut self) -> Report {
+        self.begin();
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
         let report = &mut self.report;
-        if let Some(anchor) = self.anchors.iter().filter(|anchor| anchor.seq > last).max_by_key(|anchor| anchor.seq) {
+        let beyond = self.anchors.iter().filter(|anchor| anchor.seq > last).max_by_key(|anchor| anchor.seq);
+        if let Some(anchor) = beyond.filter(|_| report.broken.is_none()) {
             let why = format!("records {} to {} are missing at the end: an anchor knows them", last + 1, anchor.seq);
             report.broken = Some(Broken { file: String::new(), line: 0, seq: Some(last + 1), why });
         }

@@ -79,6 +79,9 @@ impl Writer {
         if let Some((from, to)) = found.missing {
             tracing::error!(from, to, "records of the audit trail are missing: somebody has cut it");
         }
+        if let Some((from, to)) = found.gone {
+            tracing::error!(from, to, "files of the audit trail are missing that rotation did not remove");
+        }
         self.open("start", found);
         let mut idle = 0;
         while !self.closing {
@@ -171,8 +174,15 @@ impl Writer {
                 event::number(out, "missing_from", from);
                 event::number(out, "missing_to", to);
             }
+            if let Some((from, to)) = found.gone {
+                event::number(out, "gone_from", from);
+                event::number(out, "gone_to", to);
+            }
         });
-        self.flush();
+        if self.flush() {
+            self.sync(Duration::ZERO);
+            self.sink.sweep();
+        }
         self.head();
     }
 
