@@ -8,8 +8,8 @@ use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::Unknown;
 use crate::principal::{Identity, KEY, Principal};
+use crate::{Refused, Unknown};
 
 /// What every key begins with.
 pub const PREFIX: &str = "lg_";
@@ -152,16 +152,18 @@ impl Ring {
     }
 
     /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.
-    pub(crate) fn find(&self, text: &str, hash: &[u8; 32], now: impl FnOnce() -> u64) -> Result<Principal, Unknown> {
+    pub(crate) fn find(&self, text: &str, hash: &[u8; 32], now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
         let id = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
         let held = self.0.get(id);
         // An unknown id takes as long as a wrong secret.
         let expected = held.map_or(&[0; 32], |held| &held.hash);
         let proved = bool::from(hash.ct_eq(expected));
         match held.filter(|_| proved) {
-            None => Err(Unknown::Invalid),
-            Some(held) if held.revoked => Err(Unknown::Revoked),
-            Some(held) if held.expires != u64::MAX && held.expires <= now() => Err(Unknown::Expired),
+            None => Err(Unknown::Invalid.into()),
+            Some(held) if held.revoked => Err(Refused::known(Unknown::Revoked, &held.principal)),
+            Some(held) if held.expires != u64::MAX && held.expires <= now() => {
+                Err(Refused::known(Unknown::Expired, &held.principal))
+            }
             Some(held) => Ok(held.principal.clone()),
         }
     }

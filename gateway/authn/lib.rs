@@ -69,6 +69,26 @@ pub enum Unknown {
     Unavailable,
 }
 
+/// A caller who is not let in, and who that is: known when the credential was proved, and only something else is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub why: Unknown,
+    /// For records, never for a decision.
+    pub who: Option<Principal>,
+}
+
+impl Refused {
+    fn known(why: Unknown, who: &Principal) -> Self {
+        Self { why, who: Some(who.clone()) }
+    }
+}
+
+impl From<Unknown> for Refused {
+    fn from(why: Unknown) -> Self {
+        Self { why, who: None }
+    }
+}
+
 /// Turns credentials into principals.
 pub struct Authenticator {
     /// BLAKE3 of the single key, so that comparing takes the same time for every guess.
@@ -121,8 +141,8 @@ impl Authenticator {
     /// A bearer credential decides alone: one that is not good is never overlooked in favour of a certificate or an address.
     ///
     /// # Errors
-    /// [`Unknown`].
-    pub async fn authenticate(&self, credentials: &Credentials, at: Resource<'_>) -> Result<Principal, Unknown> {
+    /// [`Refused`].
+    pub async fn authenticate(&self, credentials: &Credentials, at: Resource<'_>) -> Result<Principal, Refused> {
         let certificate = credentials.certificate.as_ref();
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
@@ -131,13 +151,16 @@ impl Authenticator {
                 Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
                 None if address.to_canonical().is_loopback() && self.open[0] => return Ok(self.local.clone()),
                 None if self.open[1] => return Ok(self.anonymous.clone()),
-                None => return Err(Unknown::Missing),
+                None => return Err(Unknown::Missing.into()),
             },
         };
-        if self.needs.base(&principal) { Ok(principal.on(certificate)) } else { Err(Unknown::Scope) }
+        match self.needs.base(&principal) {
+            true => Ok(principal.on(certificate)),
+            false => Err(Refused::known(Unknown::Scope, &principal)),
+        }
     }
 
-    async fn bearer(&self, bearer: &str, at: Resource<'_>) -> Result<Principal, Unknown> {
+    async fn bearer(&self, bearer: &str, at: Resource<'_>) -> Result<Principal, Refused> {
         let digest = *blake3::hash(bearer.as_bytes()).as_bytes();
         if self.single.is_some_and(|single| bool::from(single.ct_eq(&digest))) {
             return Ok(self.holder.clone());
@@ -147,7 +170,7 @@ impl Authenticator {
         }
         match &self.tokens {
             Some(tokens) => tokens.holder(bearer, &digest, &self.needs, at).await,
-            None => Err(Unknown::Invalid),
+            None => Err(Unknown::Invalid.into()),
         }
     }
 

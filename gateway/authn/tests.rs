@@ -17,7 +17,11 @@ pub(crate) fn outside() -> Outside {
 async fn ask(config: &Config, peer: Peer, bearer: Option<&str>) -> Result<String, Unknown> {
     let authenticator = Authenticator::start(config, &outside(), None).unwrap();
     let credentials = Credentials { peer, bearer: bearer.map(Into::into), certificate: None };
-    authenticator.authenticate(&credentials, Resource::All).await.map(|p| p.issuer.to_string())
+    authenticator
+        .authenticate(&credentials, Resource::All)
+        .await
+        .map(|p| p.issuer.to_string())
+        .map_err(|refused| refused.why)
 }
 
 fn at(address: &str) -> Peer {
@@ -82,7 +86,7 @@ async fn keys_of_the_file_are_principals_of_their_own() {
     let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
     let who = async |bearer: &str| {
         let credentials = Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
-        authenticator.authenticate(&credentials, Resource::All).await
+        authenticator.authenticate(&credentials, Resource::All).await.map_err(|refused| refused.why)
     };
     let (first, second) = (who(&first).await.unwrap(), who(&second).await.unwrap());
     let single = who("a-long-enough-key-0123").await.unwrap();
@@ -90,6 +94,29 @@ async fn keys_of_the_file_are_principals_of_their_own() {
     assert!(first.has_scope("narrow") && !second.has_scope("narrow"));
     assert_eq!(who("lg_0123456789abcdef_00").await, Err(Unknown::Invalid));
     assert_eq!(who("a.b.c").await, Err(Unknown::Invalid));
+}
+
+/// Who has proved to hold a key is known, though it is not let in; who has not is nobody.
+#[tokio::test]
+async fn a_refusal_says_whose_good_secret_it_was() {
+    let (mut one, first) = key::Key::mint(0).unwrap();
+    let (mut two, second) = key::Key::mint(0).unwrap();
+    one.revoked = Some(1);
+    two.expires = Some(1);
+    let ids = [one.id.clone(), two.id.clone()];
+    let mut config = Config { keys: Some(vec![one, two]), ..with_key() };
+    config.scopes.required = vec!["mcp:call".into()];
+    let authenticator = Authenticator::start(&config, &outside(), None).unwrap();
+    let who = async |bearer: &str| {
+        let credentials = Credentials { peer: at(OTHERS[0]), bearer: Some(bearer.into()), certificate: None };
+        let refused = authenticator.authenticate(&credentials, Resource::All).await.unwrap_err();
+        (refused.why, refused.who.map(|who| format!("{}:{}", who.issuer, who.subject)))
+    };
+    assert_eq!(who(&first).await, (Unknown::Revoked, Some(format!("key:{}", ids[0]))));
+    assert_eq!(who(&second).await, (Unknown::Expired, Some(format!("key:{}", ids[1]))));
+    assert_eq!(who("a-long-enough-key-0123").await, (Unknown::Scope, Some("key:default".into())));
+    let guess = format!("lg_{}_{}", ids[0], "0".repeat(64));
+    assert_eq!(who(&guess).await, (Unknown::Invalid, None));
 }
 
 #[tokio::test]
@@ -113,7 +140,7 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
         let authenticator = Authenticator::start(config, &outside(), None).unwrap();
         let certificate = Some(Arc::clone(&certificate));
         let credentials = Credentials { peer: at(OTHERS[0]), bearer: bearer.map(Into::into), certificate };
-        authenticator.authenticate(&credentials, Resource::All).await
+        authenticator.authenticate(&credentials, Resource::All).await.map_err(|refused| refused.why)
     };
     let config = Config { certificates: true, ..with_key() };
     let principal = who(&config, None).await.unwrap();

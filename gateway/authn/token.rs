@@ -13,13 +13,13 @@ use moka::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::Unknown;
 use crate::claims;
 use crate::fetch::Outside;
 use crate::jwks::{self, Issuer};
 use crate::principal::Principal;
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
+use crate::{Refused, Unknown};
 
 /// Longest token.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -97,7 +97,7 @@ impl Tokens {
         digest: &[u8; 32],
         needs: &Needs,
         resource: Resource<'_>,
-    ) -> Result<Principal, Unknown> {
+    ) -> Result<Principal, Refused> {
         if let Some(known) = self.verified.get(digest).filter(|known| known.is_current()) {
             return self.admit(&known, resource);
         }
@@ -108,17 +108,17 @@ impl Tokens {
         self.admit(&verified, resource)
     }
 
-    fn admit(&self, token: &Verified, resource: Resource<'_>) -> Result<Principal, Unknown> {
+    fn admit(&self, token: &Verified, resource: Resource<'_>) -> Result<Principal, Refused> {
         let meant = token.everywhere || token.audiences.iter().any(|audience| self.names.is(audience, resource));
-        if meant { Ok(token.principal.clone()) } else { Err(Unknown::Audience) }
+        if meant { Ok(token.principal.clone()) } else { Err(Refused::known(Unknown::Audience, &token.principal)) }
     }
 
-    async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Unknown> {
+    async fn verify(&self, token: &str, needs: &Needs) -> Result<Verified, Refused> {
         let parts = Parts::read(token).ok_or(Unknown::Invalid)?;
         let named = parts.claims.get("iss").and_then(Value::as_str).ok_or(Unknown::Invalid)?;
         let issuer = self.issuers.iter().find(|issuer| issuer.config.issuer == named).ok_or(Unknown::Invalid)?;
         if !issuer.config.algorithms.contains(&parts.header.alg) {
-            return Err(Unknown::Invalid);
+            return Err(Unknown::Invalid.into());
         }
         let mut may_ask = true;
         loop {
@@ -131,12 +131,12 @@ impl Tokens {
                     jsonwebtoken::crypto::verify(parts.signature, parts.signed.as_bytes(), &key.key, parts.header.alg);
                 return match good {
                     Ok(true) => parts.accept(issuer, generation, needs),
-                    _ => Err(Unknown::Invalid),
+                    _ => Err(Unknown::Invalid.into()),
                 };
             }
             let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };
             if !std::mem::take(&mut may_ask) || !issuer.refreshed().await {
-                return Err(unknown);
+                return Err(unknown.into());
             }
         }
     }
@@ -162,25 +162,24 @@ impl<'a> Parts<'a> {
     }
 
     /// What a good signature leaves to check: times and audience, then who it is.
-    fn accept(&self, issuer: &Arc<Issuer>, generation: u64, needs: &Needs) -> Result<Verified, Unknown> {
-        let (now, skew) = (now(), issuer.config.skew.as_secs());
+    fn accept(&self, issuer: &Arc<Issuer>, generation: u64, needs: &Needs) -> Result<Verified, Refused> {
+        let (now, skew, config) = (now(), issuer.config.skew.as_secs(), &issuer.config);
+        let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
         let expires = seconds(self.claims.get("exp")).ok_or(Unknown::Invalid)?;
         if expires.saturating_add(skew) <= now {
-            return Err(Unknown::Expired);
+            return Err(Refused { why: Unknown::Expired, who: identity.map(Principal::new) });
         }
         for later in ["nbf", "iat"] {
             if let Some(value) = self.claims.get(later) {
                 let begins = seconds(Some(value)).ok_or(Unknown::Invalid)?;
                 if begins > now.saturating_add(skew) {
-                    return Err(Unknown::Invalid);
+                    return Err(Unknown::Invalid.into());
                 }
             }
         }
         let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
-        let config = &issuer.config;
-        let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs).ok_or(Unknown::Invalid)?;
         Ok(Verified {
-            principal: Principal::new(identity),
+            principal: Principal::new(identity.ok_or(Unknown::Invalid)?),
             issuer: Arc::clone(issuer),
             generation,
             everywhere: audiences.iter().any(|audience| config.audiences.contains(audience)),

@@ -14,6 +14,7 @@ use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
 use lockgate_telemetry::ToolMetrics;
+use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
 use crate::rescue::Problem;
@@ -34,6 +35,8 @@ pub(crate) struct Permitted {
     metrics: Option<Arc<ToolMetrics>>,
     /// The policy that allows it.
     rule: Option<Arc<str>>,
+    /// The policy on trial that would have denied it, and why.
+    would: Option<Box<Would>>,
     /// What may come back.
     response: Option<Arc<Response>>,
     /// Places among the requests that may run at the same time.
@@ -44,6 +47,7 @@ impl Permitted {
     /// As policy has it: with the arguments that it wrote, and the places that it gave.
     fn by(mut self, (passed, held, response): Judged) -> Self {
         self.rule = Some(passed.rule);
+        self.would = passed.would.map(|denied| Box::new(Would { reason: words(&denied.because), rule: denied.rule }));
         self.response = response;
         self.held = (!held.is_empty()).then(|| Arc::new(held));
         if passed.arguments.is_some() {
@@ -67,6 +71,11 @@ impl Permitted {
 
     pub(crate) fn target(&self) -> &str {
         &self.target
+    }
+
+    /// What a policy on trial would have done.
+    pub(crate) fn would(&self) -> Option<Box<Would>> {
+        self.would.clone()
     }
 
     /// What may come back; anything without it.
@@ -96,6 +105,7 @@ impl Permitted {
             target: self.target.clone(),
             metrics: self.metrics.clone(),
             rule: self.rule.clone(),
+            would: None,
             response: self.response.clone(),
             held: self.held.clone(),
         }
@@ -132,6 +142,10 @@ fn limit(
 
 /// Decides on something that is in the view: how often, then with which arguments.
 fn judge(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, Problem> {
+    decide(asked, verdict, target).map_err(|problem| problem.of_server(target.server))
+}
+
+fn decide(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, Problem> {
     let standing = &asked.standing;
     let held = limit(&asked.setup, standing, asked.request.method, Some((verdict, target)))?;
     let (policy, subject) = (&asked.setup.policy, standing.subject());
@@ -139,11 +153,20 @@ fn judge(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged
     let arguments = asked.request.param("arguments").filter(|_| verdict.reads_arguments());
     let passed = policy.judge(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
     if let Some(denied) = &passed.would {
-        let who = subject.principal();
+        let (who, reason) = (subject.principal(), words(&denied.because));
         let (tool, rule) = (target.exposed, &*denied.rule);
-        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, reason = ?denied.because, "would be denied");
+        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
     }
     Ok((passed, held, verdict.response().cloned()))
+}
+
+/// Why a policy denies, for people who read records.
+fn words(because: &Because) -> Cow<'static, str> {
+    match because {
+        Because::Hidden => "the policy hides it".into(),
+        Because::Arguments(refusal) => refusal.to_string().into(),
+        Because::Failure(failure) => format!("the policy could not be evaluated: {failure}").into(),
+    }
 }
 
 /// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
@@ -179,7 +202,7 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     }
     let at = asked.endpoint.resource();
     let scopes = asked.setup.authenticator.may_call(&asked.principal, &entry.slug, &entry.item.key, at);
-    scopes.map_err(|challenge| Problem::insufficient_scope(&challenge))?;
+    scopes.map_err(|challenge| Problem::insufficient_scope(&challenge).of_server(&entry.slug))?;
     let judged = judge(asked, &seen.verdict, &entry.target(Kind::Tool))?;
     let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);
@@ -234,6 +257,7 @@ fn with_state(
         replaced,
         metrics: None,
         rule: None,
+        would: None,
         response: None,
         held: None,
     })
@@ -285,6 +309,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         replaced,
         metrics: None,
         rule: None,
+        would: None,
         response: None,
         held: None,
     };
@@ -306,7 +331,7 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
     let Task { server, own: target, response } = task;
-    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, response, held })
+    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, would: None, response, held })
 }
 
 /// A task of a tool that its caller may still use.

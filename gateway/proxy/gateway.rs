@@ -177,10 +177,10 @@ impl Gateway {
         let authenticator = Arc::clone(&self.setup.load().authenticator);
         match authenticator.authenticate(credentials, endpoint.resource()).await {
             Ok(principal) => Ok(principal),
-            Err(unknown) => {
-                self.unknown(unknown, endpoint);
-                let challenge = authenticator.challenge(unknown, endpoint.resource());
-                Err(Problem::unauthenticated(unknown, &challenge).reply(None, Era::Legacy))
+            Err(refused) => {
+                self.unknown(&refused, endpoint);
+                let challenge = authenticator.challenge(refused.why, endpoint.resource());
+                Err(Problem::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
             }
         }
     }

@@ -21,14 +21,14 @@ impl Gateway {
         self.refused(why, words, None, None);
     }
 
-    /// Nobody that is known.
-    pub(crate) fn unknown(&self, unknown: Unknown, endpoint: &Endpoint) {
-        let why = match unknown {
+    /// Somebody who is not let in.
+    pub(crate) fn unknown(&self, caller: &lockgate_authn::Refused, endpoint: &Endpoint) {
+        let why = match caller.why {
             Unknown::Scope => Rejection::Forbidden,
             Unknown::Unavailable => Rejection::Overloaded,
             _ => Rejection::Unauthenticated,
         };
-        self.refused(why, unknown.to_string(), None, Some(endpoint));
+        self.refused(why, caller.why.to_string(), caller.who.as_ref(), Some(endpoint));
     }
 
     /// A request of somebody who is known, with the error that it gets.

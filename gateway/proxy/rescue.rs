@@ -26,6 +26,8 @@ use crate::budget::DROPPED;
 use crate::face::{Reply, Text};
 use crate::session::TooMany;
 
+/// What stands for the policy in records of calls that need more scopes.
+const SCOPES: &str = "scopes";
 /// What an endpoint takes of those who name no session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
@@ -48,6 +50,8 @@ pub(crate) struct Inside {
     result: Option<Value>,
     /// The policy that decided.
     pub(crate) rule: Option<Arc<str>>,
+    /// The server of what was asked for, when it is there for the caller.
+    pub(crate) server: Option<Box<str>>,
     /// How it is counted.
     pub(crate) outcome: Outcome,
 }
@@ -78,6 +82,7 @@ impl Problem {
             challenge: None,
             result: None,
             rule: None,
+            server: None,
             outcome: Outcome::ProtocolError,
         }))
     }
@@ -184,7 +189,7 @@ impl Problem {
         let words = "the credential lacks a scope that this call needs: WWW-Authenticate names them all";
         let mut problem = Self::new(code::FORBIDDEN, words).status(StatusCode::FORBIDDEN);
         problem.challenge = HeaderValue::from_str(challenge).ok();
-        problem
+        problem.denied(SCOPES.into())
     }
 
     pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
@@ -218,6 +223,12 @@ impl Problem {
     pub(crate) fn denied(mut self, rule: Arc<str>) -> Self {
         self.rule = Some(rule);
         self.outcome = Outcome::Denied;
+        self
+    }
+
+    /// Names the server, for records.
+    pub(crate) fn of_server(mut self, server: &str) -> Self {
+        self.server = Some(server.into());
         self
     }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use counters::AuditCounters;
-pub use event::{Arguments, Asked, Decision, MAX_TEXT, Refused};
+pub use event::{Arguments, Asked, Decision, MAX_TEXT, Refused, Would};
 pub use line::{Record, TARGET};
 pub use trail::{Redact, StartError, Ticket, Trail, Unwritable};
 

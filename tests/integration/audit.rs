@@ -195,6 +195,48 @@ async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() 
     verified(&file);
 }
 
+/// Who holds a key that is no longer good; what lacks a scope; what a policy on trial would do: each is in the trail, and
+/// in the log, where a rule is a rule and a sentence is a sentence.
+#[tokio::test]
+async fn records_name_the_key_the_scope_and_the_trial() {
+    const TRIAL: &str = "policies:\n  - {name: all, effect: allow, what: {}}\n  - {name: later, effect: deny, what: {tools: [a/u]}, \
+                         dry_run: true}\n  - {name: strict, effect: deny, what: {tools: [a/v]}, arguments: {/x: {forbid: true}}}\n";
+    let server = Upstream::http(modern(&["t", "u", "v"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, policies) = (folder.path().join("audit.jsonl"), folder.path().join("all.yaml"));
+    std::fs::write(&policies, TRIAL).unwrap();
+    let (one, two) = (key(folder.path(), "one"), key(folder.path(), "two"));
+    let id = two[10..26].to_owned();
+    let keys = folder.path().join("keys.yaml");
+    let done = command().args(["keys", "revoke", &id, "--file"]).arg(&keys).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let mut gate = Gate::start(json!({
+        "servers": {"a": server.config()}, "policy": {"files": [policies]}, "audit": {"file": file},
+        "auth": {"keys_file": keys, "scopes": {"tools": {"a/t": ["mcp:t"]}}}, "log": {"level": "info,audit=debug"},
+    }))
+    .await;
+    let call = async |key: &str, name: &str, arguments: Value| {
+        let body = json!({"name": name, "arguments": arguments});
+        Request::modern("/mcp", "tools/call", body).with("Authorization", key).send(gate.address).await
+    };
+    assert_eq!(call(&two, "a__u", json!({})).await.status, 401);
+    assert_eq!(call(&one, "a__t", json!({})).await.status, 403);
+    assert_eq!(call(&one, "a__u", json!({})).await.code(), 0);
+    assert!(call(&one, "a__v", json!({"x": 1})).await.text().contains("refused by policy strict"));
+    recorded(&file, json!({"kind": "refusal", "reason": "unauthenticated", "issuer": "key", "who": id})).await;
+    recorded(&file, json!({"decision": "deny", "rule": "scopes", "server": "a", "name": "a__t"})).await;
+    recorded(&file, json!({"decision": "deny", "rule": "strict", "server": "a", "name": "a__v"})).await;
+    let trial = json!({"decision": "allow", "rule": "all", "name": "a__u", "dry_run": "later", "reason": "the policy hides it"});
+    recorded(&file, trial).await;
+    assert_eq!(call(&one, "a__none", json!({})).await.code(), -32602);
+    gate.terminate();
+    gate.ended().await;
+    let log = gate.log();
+    assert!(log.contains(r#"reason=the policy hides it"#), "{log}");
+    let none = log.lines().find(|line| line.contains("a__none") && line.contains("deny")).unwrap();
+    assert!(!none.contains("rule=") && none.contains(r#"reason="unknown tool: a__none""#), "{none}");
+}
+
 /// The same over stdio, for all that can be sent there.
 #[tokio::test]
 async fn refusals_over_stdio_are_recorded_like_those_over_http() {

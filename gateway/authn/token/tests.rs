@@ -113,7 +113,7 @@ fn tokens(issuers: &[(&str, Value)]) -> Tokens {
 
 async fn ask(tokens: &Tokens, token: &str, at: Resource<'_>) -> Result<Principal, Unknown> {
     let needs = Needs::compile(&Scopes::default()).unwrap();
-    tokens.holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, at).await
+    tokens.holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, at).await.map_err(|refused| refused.why)
 }
 
 async fn refusal(tokens: &Tokens, token: &str) -> Unknown {

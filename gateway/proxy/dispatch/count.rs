@@ -25,7 +25,10 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
         None if gateway.audit.is_some() || Record::wanted(false) => hidden(gateway, asked),
         _ => None,
     };
-    let (server, rule) = hidden.map_or((None, problem.rule.clone()), |(server, rule)| (Some(server), Some(rule)));
+    let (server, rule) = match hidden {
+        Some((server, rule)) => (Some(server.into_boxed_str()), Some(rule)),
+        None => (problem.server.clone(), problem.rule.clone()),
+    };
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.clone(), problem.message.clone());
         // The request is refused in any case.
@@ -39,7 +42,8 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
             method: asked.request.method.as_str(),
             name: name.as_deref(),
             allowed: false,
-            rule: rule.as_deref().unwrap_or(&problem.message),
+            rule: rule.as_deref(),
+            reason: Some(&problem.message),
             outcome: Outcome::Denied,
             duration: Duration::ZERO,
             trace: None,
@@ -81,7 +85,7 @@ fn reference(raw: &[u8]) -> Option<(bool, String)> {
 pub(crate) fn audit_listen(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = asked.request.param("notifications");
-    let ticket = trail.decide(about(asked, None, None), wanted, Decision::Allow(None));
+    let ticket = trail.decide(about(asked, None, None), wanted, Decision::Allow(None, None));
     ticket.map_err(|unwritable| Problem::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
@@ -95,7 +99,7 @@ pub(crate) fn audit_leave(
 ) -> Result<Option<Ticket>, Problem> {
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let about = about(asked, Some(permitted.server().slug()), trace);
-    let ticket = trail.decide(about, arguments(asked), Decision::Allow(permitted.rule().cloned()));
+    let ticket = trail.decide(about, arguments(asked), Decision::Allow(permitted.rule().cloned(), permitted.would()));
     ticket.map(Some).map_err(|unwritable| Problem::unrecorded(&unwritable))
 }
 
@@ -207,7 +211,8 @@ impl Drop for Counted<'_> {
                 method: self.asked.request.method.as_str(),
                 name: named(self.asked).as_deref(),
                 allowed: true,
-                rule: self.rule.as_deref().unwrap_or_default(),
+                rule: self.rule.as_deref(),
+                reason: None,
                 outcome: self.outcome,
                 duration,
                 trace: self.context.as_ref(),

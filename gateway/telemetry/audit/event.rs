@@ -61,10 +61,17 @@ pub struct Refused {
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// By this rule; none for requests that belong to an earlier one.
-    Allow(Option<Arc<str>>),
+    /// By this rule; none for requests that belong to an earlier one. With what a rule on trial would have done.
+    Allow(Option<Arc<str>>, Option<Box<Would>>),
     /// By this rule, with these words for the caller. Without a rule it is no request that could be allowed.
     Deny(Option<Arc<str>>, Cow<'static, str>),
+}
+
+/// A denial by a rule on trial, which changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Would {
+    pub rule: Arc<str>,
+    pub reason: Cow<'static, str>,
 }
 
 /// One message to the writer.
@@ -126,9 +133,13 @@ impl Event {
                 head(out, "decision", *at);
                 number(out, "call", *call);
                 match decision {
-                    Decision::Allow(rule) => {
+                    Decision::Allow(rule, would) => {
                         text(out, "decision", "allow");
                         maybe(out, "rule", rule.as_deref());
+                        if let Some(would) = would {
+                            text(out, "dry_run", &would.rule);
+                            text(out, "reason", &would.reason);
+                        }
                     }
                     Decision::Deny(rule, words) => {
                         text(out, "decision", "deny");

@@ -21,8 +21,10 @@ pub struct Record<'a> {
     /// The name or URI that the client used, if the method has one.
     pub name: Option<&'a str>,
     pub allowed: bool,
-    /// The rule that decided.
-    pub rule: &'a str,
+    /// The rule that decided; none where there is nothing to decide on.
+    pub rule: Option<&'a str>,
+    /// What the caller was told, of a denial.
+    pub reason: Option<&'a str>,
     pub outcome: Outcome,
     pub duration: Duration,
     /// Ties the record to a trace.
@@ -50,6 +52,7 @@ impl Record<'_> {
                     method = self.method,
                     name = self.name,
                     rule = self.rule,
+                    reason = self.reason,
                     outcome = self.outcome.as_str(),
                     duration_us = u64::try_from(self.duration.as_micros()).unwrap_or(u64::MAX),
                     trace = self.trace.map(|trace| trace.traceparent()).as_ref().map(|text| text.as_str()),

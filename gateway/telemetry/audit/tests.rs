@@ -57,7 +57,7 @@ fn refused(words: &'static str) -> Refused {
 }
 
 fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
-    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow(Some("rule".into())))?;
+    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow(Some("rule".into()), None))?;
     ticket.finish(Outcome::Ok, Duration::from_micros(5));
     Ok(())
 }
@@ -108,7 +108,7 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     call(&trail, "files__read\n\u{202e}\u{e0041}").unwrap();
     let deny = Decision::Deny(Some("no-secrets".into()), "not this one".into());
     drop(trail.decide(asked("files__write"), ARGUMENTS, deny).unwrap());
-    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule".into()))).unwrap());
+    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule".into()), None)).unwrap());
     trail.refuse(refused("a bearer key is required"));
     trail.close();
     let all = lines(&path);
@@ -408,7 +408,7 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
         // Calls that run hold the place of their outcome, however fast the writer is.
         let mut running = Vec::new();
         let refused = loop {
-            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow(Some("rule".into()))) {
+            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow(Some("rule".into()), None)) {
                 Ok(ticket) => running.push(ticket),
                 Err(Unwritable) => break true,
             }

@@ -125,7 +125,7 @@ impl Trail {
     /// # Errors
     /// [`Unwritable`], when calls are not to be made without a record.
     pub fn decide(&self, asked: Asked, arguments: Option<&[u8]>, decision: Decision) -> Result<Ticket, Unwritable> {
-        let allowed = matches!(decision, Decision::Allow(_));
+        let allowed = matches!(decision, Decision::Allow(..));
         let places = 1 + usize::from(allowed);
         let call = self.0.calls.fetch_add(1, Relaxed) + 1;
         let ticket = |held| Ticket { trail: self.clone(), call, began: Instant::now(), held };

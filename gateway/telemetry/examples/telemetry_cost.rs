@@ -22,7 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         method: "tools/call",
         name: Some("files__read"),
         allowed,
-        rule: "tools.allow",
+        rule: Some("tools.allow"),
+        reason: None,
         outcome: Outcome::Ok,
         duration: Duration::from_micros(80),
         trace: None,
@@ -85,7 +86,7 @@ fn trail(on_full: OnFull) -> Result<(), Box<dyn Error>> {
                 trace: None,
             };
             let arguments = Some(br#"{"path":"/srv/data/report.txt","limit":100}"#.as_slice());
-            let ticket = trail.decide(asked, arguments, audit::Decision::Allow(Some(Arc::clone(&rule))))?;
+            let ticket = trail.decide(asked, arguments, audit::Decision::Allow(Some(Arc::clone(&rule)), None))?;
             ticket.finish(Outcome::Ok, Duration::from_micros(80));
         }
         best = best.min(started.elapsed());

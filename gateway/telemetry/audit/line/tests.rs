@@ -12,7 +12,8 @@ fn record(allowed: bool) -> Record<'static> {
         method: "tools/call",
         name: Some("files__read\n"),
         allowed,
-        rule: "tools.allow",
+        rule: Some("tools.allow"),
+        reason: (!allowed).then_some("unknown tool: x"),
         outcome: if allowed { Outcome::Ok } else { Outcome::Denied },
         duration: Duration::from_micros(1500),
         trace: None,
@@ -32,7 +33,7 @@ fn a_denial_is_logged_at_info_and_an_allowed_call_is_not() {
         line,
         serde_json::json!({
             "level": "INFO", "target": "audit", "decision": "deny", "who": "key:ci", "method": "tools/call",
-            "name": "files__read\n", "rule": "tools.allow", "outcome": "denied", "duration_us": 1500,
+            "name": "files__read\n", "rule": "tools.allow", "reason": "unknown tool: x", "outcome": "denied", "duration_us": 1500,
         })
     );
 }
