@@ -335,9 +335,10 @@ fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
         (None, true) => " (with credentials, see `auth`)",
         (None, false) => "",
     };
-    let health = admin.unwrap_or(address);
+    // The operator's own address has no TLS.
+    let health = admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
     let mut text = format!(
-        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          http://{health}/readyz\n",
+        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
         env!("CARGO_PKG_VERSION"),
     );
     if config.servers.is_empty() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use lockgate_config::{Flags, Loaded, Sources, Transport};
+use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
 use crate::{app, ask, keys, pins, policies, remote, show, verify};
 
@@ -209,9 +209,14 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
         Command::Policy(command) => {
             let configured = || match lockgate_config::load(sources) {
                 Ok(loaded) => Ok((loaded.config.policy, loaded.warnings)),
-                Err(report) => Err(anyhow::anyhow!("the configuration has mistakes:\n{report}")),
+                Err(report) => Err(report.into()),
             };
-            Some(finish(command.run(&sources.cwd, json, configured)))
+            let done = command.run(&sources.cwd, json, configured);
+            Some(match done.map_err(|error| error.downcast::<Report>()) {
+                Ok(done) => finish(Ok(done)),
+                Err(Ok(report)) => mistaken(&report, json, command.finds()),
+                Err(Err(error)) => finish(Err(error)),
+            })
         }
         Command::Keys(command) => {
             command.file().map(|file| finish(keys_command(command, &sources.cwd.join(file), json)))
@@ -222,18 +227,21 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
 
 /// The configuration, or the exit code after its mistakes were told.
 fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
-    lockgate_config::load(sources).map_err(|report| {
-        let text = match cli.common.json {
-            true => serde_json::to_string_pretty(&report).unwrap_or_default(),
-            false => report.to_string(),
-        };
-        // A check's findings are its output; for every other command they are the reason why it fails.
-        let _ = match cli.command {
-            Some(Command::Check) => writeln!(std::io::stdout(), "{text}"),
-            _ => writeln!(std::io::stderr(), "{text}"),
-        };
-        ExitCode::FAILURE
-    })
+    let finds = matches!(cli.command, Some(Command::Check));
+    lockgate_config::load(sources).map_err(|report| mistaken(&report, cli.common.json, finds))
+}
+
+/// Tells mistakes. A check's findings are its output; for every other command they are the reason why it fails.
+fn mistaken(report: &Report, json: bool, finds: bool) -> ExitCode {
+    let text = match json {
+        true => serde_json::to_string_pretty(report).unwrap_or_default(),
+        false => report.to_string(),
+    };
+    let _ = match finds {
+        true => writeln!(std::io::stdout(), "{text}"),
+        false => writeln!(std::io::stderr(), "{text}"),
+    };
+    ExitCode::FAILURE
 }
 
 fn pins_command(loaded: Loaded, command: pins::Command, json: bool) -> anyhow::Result<(String, ExitCode)> {

@@ -69,7 +69,7 @@ impl Command {
             true => configured(),
             false => match policies::load(files, cwd) {
                 Ok(config) => Ok((config, Vec::new())),
-                Err(report) => Err(reported(&report, json)),
+                Err(report) => Err(report.into()),
             },
         };
         match self {
@@ -78,6 +78,11 @@ impl Command {
             Self::Test { files } => test(files, cwd, json),
             Self::Explain { policies, .. } => self.explain(&of(policies)?.0, json),
         }
+    }
+
+    /// Whether mistakes are what it is asked for.
+    pub(crate) fn finds(&self) -> bool {
+        matches!(self, Self::Check { .. })
     }
 
     fn explain(&self, config: &Config, json: bool) -> Printed {
@@ -106,13 +111,6 @@ impl Command {
         let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
         let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
         Ok((text, ExitCode::SUCCESS))
-    }
-}
-
-fn reported(report: &lockgate_config::Report, json: bool) -> anyhow::Error {
-    match json {
-        true => anyhow!(serde_json::to_string_pretty(report).unwrap_or_default()),
-        false => anyhow!("the policies have mistakes:\n{report}"),
     }
 }
 
@@ -155,7 +153,7 @@ fn test(paths: &[PathBuf], cwd: &Path, json: bool) -> Printed {
     for path in paths {
         let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
-            tried.extend(run(&file, cwd, json)?);
+            tried.extend(run(&file, cwd)?);
         }
     }
     if tried.is_empty() {
@@ -191,14 +189,14 @@ fn as_json(case: &Tried) -> Value {
 }
 
 /// The cases of one file against the policies that it names.
-fn run(file: &Path, cwd: &Path, json: bool) -> anyhow::Result<Vec<Tried>> {
-    let cases = policies::cases(file, cwd).map_err(|report| reported(&report, json))?;
+fn run(file: &Path, cwd: &Path) -> anyhow::Result<Vec<Tried>> {
+    let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
     let named: Vec<PathBuf> = match cases.policies.is_empty() {
         true => vec![tested(file)],
         false => cases.policies.iter().map(|name| folder.join(name)).collect(),
     };
-    let config = policies::load(&named, cwd).map_err(|report| reported(&report, json))?;
+    let config = policies::load(&named, cwd)?;
     let policy = compiled(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
     let one = |case: &Case| {

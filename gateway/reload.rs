@@ -18,6 +18,9 @@ use crate::app::App;
 /// Writes within this time are read once.
 const SETTLE: Duration = Duration::from_millis(200);
 
+/// Changed policies that are told one by one.
+const CHANGES: usize = 50;
+
 /// Watches the files that the configuration was read from, for as long as the process runs.
 pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Guard) {
     // A file that was found must stay: without it there would be no keys and no policy.
@@ -52,7 +55,10 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
             };
             match new {
                 Err(report) => {
-                    tracing::error!("the configuration stays as it was, because the new one has mistakes:\n{report}")
+                    tracing::error!("the configuration stays as it was, because the new one has mistakes");
+                    for mistake in &report.problems {
+                        tracing::error!(%mistake, "a mistake in the new configuration");
+                    }
                 }
                 Ok(new) if new.config == current => {}
                 Ok(new) if !take_over(&app, &log, &current, &new.config) => {}
@@ -81,8 +87,11 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
         tracing::warn!(%error, "the log level stays as it was");
     }
     tracing::info!(servers = new.servers.len(), "configuration reloaded");
-    if !policies.is_empty() {
-        tracing::info!("policies changed:\n{}", policies.join("\n"));
+    for change in policies.iter().take(CHANGES) {
+        tracing::info!(change, "policy changed");
+    }
+    if let Some(more) = policies.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+        tracing::info!(more, "more policies changed");
     }
     true
 }

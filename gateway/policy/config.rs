@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::file;
 
+/// Longest value in a line of differences, in characters.
+const MAX_SHOWN: usize = 200;
+
 /// Everything that policies are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
@@ -39,6 +42,15 @@ pub struct Allow {
     /// `None` when nothing is written: everything without policy files, nothing beside them.
     pub allow: Option<Vec<String>>,
     pub deny: Vec<String>,
+}
+
+impl Allow {
+    fn written(&self) -> String {
+        let allow = self.allow.as_ref().map(|all| format!("allow {all:?}"));
+        let deny = (!self.deny.is_empty()).then(|| format!("deny {:?}", self.deny));
+        let parts: Vec<String> = allow.into_iter().chain(deny).collect();
+        if parts.is_empty() { "none".into() } else { parts.join(", ") }
+    }
 }
 
 /// A policy file as it was read.
@@ -82,19 +94,40 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     lines.extend(
         was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")),
     );
-    if old.lists != new.lists {
-        lines.push("~ the lists of the configuration file".into());
+    let (was, is) = (&old.lists, &new.lists);
+    let calls = |rate: Option<u32>| rate.map_or_else(|| "none".into(), |rate| rate.to_string());
+    for (key, old, new) in [
+        ("servers", was.servers.written(), is.servers.written()),
+        ("tools", was.tools.written(), is.tools.written()),
+        ("prompts", was.prompts.written(), is.prompts.written()),
+        ("resources", was.resources.written(), is.resources.written()),
+        ("calls_per_minute", calls(was.calls_per_minute), calls(is.calls_per_minute)),
+        ("completions_per_minute", calls(was.completions_per_minute), calls(is.completions_per_minute)),
+    ] {
+        if old != new {
+            lines.push(format!("~ policy.{key} of the configuration file: {} -> {}", cut(old), cut(new)));
+        }
     }
     lines
 }
 
-/// The keys of a policy that differ.
+/// The keys of a policy that differ, with both values.
 fn keys(old: &Value, new: &Value) -> String {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return String::new() };
     let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let differing: Vec<&str> =
-        all.into_iter().filter(|key| old.get(*key) != new.get(*key)).map(String::as_str).collect();
-    differing.join(", ")
+    let shown = |value: Option<&Value>| value.map_or_else(|| "none".into(), |value| cut(value.to_string()));
+    let differing = all.into_iter().filter(|key| old.get(*key) != new.get(*key));
+    let differing = differing.map(|key| format!("{key} {} -> {}", shown(old.get(key)), shown(new.get(key))));
+    differing.collect::<Vec<_>>().join(", ")
+}
+
+/// As much of a value as is shown.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// The source alone: a policy is what was written.

@@ -461,7 +461,27 @@ fn differences_are_told_by_policy() {
     let with = |policies| Config { documents: vec![Document { name: "p.yaml".into(), policies }], ..Config::default() };
     let (old, new) =
         (with(vec![entry("a", "allow"), entry("b", "allow")]), with(vec![entry("a", "deny"), entry("c", "allow")]));
-    assert_eq!(differences(&old, &new), ["~ a (p.yaml:3): effect", "+ c (p.yaml:3)", "- b (p.yaml)"]);
+    assert_eq!(
+        differences(&old, &new),
+        ["~ a (p.yaml:3): effect \"allow\" -> \"deny\"", "+ c (p.yaml:3)", "- b (p.yaml)"]
+    );
+    let rate = |rate: &str| {
+        let source = json!({"name": "a", "effect": "deny", "rate": {"per_minute": 5}, "description": rate});
+        with(vec![Entry { policy: serde_json::from_value(source.clone()).unwrap(), line: 3, source }])
+    };
+    let told = differences(&with(vec![entry("a", "deny")]), &rate(&"x".repeat(1000)));
+    assert!(told[0].ends_with(r#", rate none -> {"per_minute":5}"#) && told[0].chars().count() < 300, "{told:?}");
+    let mut listed = old.clone();
+    listed.lists.tools.deny = vec!["a__b".into()];
+    listed.lists.calls_per_minute = Some(3);
+    let told = differences(&old, &listed);
+    assert_eq!(
+        told,
+        [
+            "~ policy.tools of the configuration file: none -> deny [\"a__b\"]",
+            "~ policy.calls_per_minute of the configuration file: none -> 3",
+        ]
+    );
     assert!(differences(&old, &old).is_empty());
 }
 

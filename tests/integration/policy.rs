@@ -2,6 +2,7 @@
 //! wait.
 
 use crate::rig::client::Request;
+use crate::rig::gate::command;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Upstream, Value, json, until};
 
@@ -50,10 +51,35 @@ async fn a_saved_policy_takes_effect_and_a_broken_one_does_not() {
     assert_eq!(gate.tools("/mcp").await.0, ["a__t"]);
     save("policies:\n  - { name: one, effect: allow, what: { tools: [a/u] } }\n");
     until("the policy is replaced", async || (gate.tools("/mcp").await.0 == ["a__u"]).then_some(())).await;
-    assert!(gate.log().contains("~ one ("), "{}", gate.log());
+    let told = r#": what {\"tools\":[\"a/t\"]} -> {\"tools\":[\"a/u\"]}"#;
+    let log = gate.log();
+    let line = log.lines().find(|line| line.contains("policy changed")).unwrap_or_default();
+    assert!(line.contains("~ one (") && line.contains(told), "{log}");
     save("policies:\n  - { name: one, efect: allow }\n");
     until("the mistake is told", async || gate.log().contains("did you mean `effect`?").then_some(())).await;
+    assert!(!gate.log().contains(r"\u{a}"), "a line of the log is a line: {}", gate.log());
     assert_eq!(gate.tools("/mcp").await.0, ["a__u"]);
+}
+
+/// Mistakes are what a check is asked for: as data on stdout, whether they are in named files or in those of a configuration.
+/// For other commands they are why they fail.
+#[test]
+fn mistakes_are_data_where_data_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, config) = (folder.path().join("p.yaml"), folder.path().join("lockgate.yaml"));
+    std::fs::write(&file, "policies:\n  - { name: one, efect: allow }\n").unwrap();
+    std::fs::write(&config, "policy: { files: p.yaml }\n").unwrap();
+    let run = |words: &[&str]| command().args(words).current_dir(folder.path()).output().unwrap();
+    for words in [&["policy", "check", "--json", "p.yaml"][..], &["policy", "check", "--json"]] {
+        let done = run(words);
+        let told: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+        assert_eq!((done.status.code(), &told["problems"][0]["line"]), (Some(1), &json!(2)), "{told}");
+    }
+    let done = run(&["policy", "check"]);
+    assert!(String::from_utf8_lossy(&done.stdout).contains("p.yaml:2:"), "{done:?}");
+    let done = run(&["policy", "explain", "--json", "--call", "a/t"]);
+    let told: Value = serde_json::from_slice(&done.stderr).unwrap_or_else(|_| panic!("{done:?}"));
+    assert!(done.stdout.is_empty() && told["problems"].is_array(), "{told}");
 }
 
 #[tokio::test]

@@ -105,6 +105,7 @@ async fn a_replaced_certificate_is_served_and_a_broken_one_is_not() {
     let gate = start(folder.path(), &server, json!({}), json!({})).await;
     until_status("the gateway serves", 200, async || ask(&gate, &old, None, &list()).await).await;
     assert!(ask(&gate, &new, None, &list()).await.is_err(), "of an authority that the client does not know");
+    assert!(gate.log().contains(&format!("https://{}/readyz", gate.address)), "{}", gate.log());
     let plain = list().send(gate.address).await;
     assert_ne!(plain.status, 200, "no plain HTTP on this port");
 

@@ -40,13 +40,22 @@ impl Layer {
                 Err(error) => error,
             };
             let path = error.path.clone();
-            problems.push(self.explain(&error, &path));
+            if !self.lost(&error, &path) {
+                problems.push(self.explain(&error, &path));
+            }
             if self.root.remove(&path).is_none() {
                 self.root = Node::map(Place::Nowhere);
             }
             self.damaged.push(path);
         }
         None
+    }
+
+    /// Whether something is missing only because what was written there was wrong, which is told already.
+    fn lost(&self, error: &Error, path: &[String]) -> bool {
+        let Kind::MissingField(name) = &error.kind else { return false };
+        let whole: Vec<&str> = path.iter().map(String::as_str).chain([name.as_ref()]).collect();
+        self.damaged.iter().any(|damaged| damaged.iter().map(String::as_str).eq(whole.iter().copied()))
     }
 
     fn explain(&self, error: &Error, path: &[String]) -> Problem {
@@ -85,6 +94,8 @@ impl Layer {
                 Some((what, hint)) => Problem::error(place, key, format!("{what}{shown}")).hint(hint),
                 None => Problem::error(place, key, format!("{message}{shown}")),
             },
+            Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
+                .hint("it has to be given; `lockgate schema` and `lockgate schema --policy` say what else may be"),
             _ => Problem::error(place, key, "does not fit here"),
         }
     }
@@ -96,6 +107,14 @@ fn kind_wanted(expected: &str) -> &str {
         "a sequence" => "a list",
         _ if expected.starts_with("struct ") => SECTION,
         _ if expected.contains("enum ") => "a word",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "u128" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "bool" | "boolean" | "a boolean" => "true or false",
+        "a string" | "string" => "text",
         _ => expected,
     }
 }
@@ -103,6 +122,7 @@ fn kind_wanted(expected: &str) -> &str {
 fn kind_of(actual: &Actual) -> &'static str {
     match actual {
         Actual::Bool(_) => "true or false",
+        Actual::Signed(value) if *value < 0 => "a negative number",
         Actual::Unsigned(_) | Actual::Signed(_) => "a number",
         Actual::Float(_) => "a number with a fraction",
         Actual::Char(_) | Actual::Str(_) => "text",

@@ -43,10 +43,17 @@ policies:
     arguments:
       /sql: { sql: { dialekt: mysql } }
 ";
+    let odd = "policies:\n  - { name: d }\n  - { name: e, effect: deny, rate: { per_minute: -1 } }\n";
     let compiled = "policies:\n  - { name: c, effect: allow, when: subjekt.id == \"x\" }\n  - { name: c, effect: deny, what: { tools: [\"a{\"] } }\n";
     let config = |files: &str| format!("policy: {{ files: {files} }}\nlisten: nowhere\n");
-    let given = Given::files(&[("lockgate.yaml", &config("[p, q.yaml]")), ("p/a.yaml", bad), ("p/b.yaml", other)]);
+    let given = Given::files(&[
+        ("lockgate.yaml", &config("[p, q.yaml]")),
+        ("p/a.yaml", bad),
+        ("p/b.yaml", other),
+        ("p/c.yaml", odd),
+    ]);
     let told = given.messages().join("\n");
+    assert!(!told.contains("p/a.yaml:2:5"), "{told}");
     for line in [
         "lockgate.yaml:1:22: policy.files.1: there is no such file or folder",
         "lockgate.yaml:2:9: listen:",
@@ -55,6 +62,9 @@ policies:
         "p/a.yaml:5:5: policies.0.who: has no value",
         "p/a.yaml:6:13: policies.0.what.tols: there is no such key — did you mean `tools`?",
         "policies.0.what.tools: must be a list, not text",
+        "p/c.yaml:2:5: policies.0: lacks `effect`",
+        "p/c.yaml:3:50: policies.1.rate.per_minute: must be a whole number from 0 to",
+        "not a negative number",
         "p/b.yaml:6:22: policies.1.arguments./sql.sql.dialekt: there is no such key — did you mean `dialect`?",
     ] {
         assert!(told.contains(line), "{line}\n in \n{told}");
