@@ -2,6 +2,9 @@
 //! transaction that always ends in ROLLBACK, under timeouts; then the session is reset. A role that could do more than
 //! read tables is refused. The driver opens its own sockets, to the address that the operator configured.
 
+mod place;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_egress::Connector;
@@ -15,6 +18,7 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Limits, Network};
 use crate::tool::Mistake;
+use place::{Ending, Name, Place};
 
 /// How long a caller waits for a place in the pool.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -29,15 +33,15 @@ const BINARY: u16 = 63;
 pub(super) struct Mysql {
     network: Network,
     limits: Limits,
-    /// How to connect.
-    options: Opts,
-    places: Semaphore,
+    places: Arc<Semaphore>,
+    ending: Ending,
     idle: Mutex<Vec<Session>>,
 }
 
 struct Session {
     conn: Conn,
     mariadb: bool,
+    name: Name,
 }
 
 /// With TLS the server is held against the authorities that everything else outbound is held against.
@@ -60,17 +64,18 @@ fn options(network: &Network, limits: &Limits, connector: &Connector) -> Opts {
 
 impl Mysql {
     pub(super) fn new(network: Network, limits: Limits, connector: &Connector) -> Self {
-        let places = Semaphore::new(limits.pool);
-        let options = options(&network, &limits, connector);
-        Self { network, limits, options, places, idle: Mutex::default() }
+        let places = Arc::new(Semaphore::new(limits.pool));
+        let ending = Ending { options: options(&network, &limits, connector), turn: Arc::new(Semaphore::new(1)) };
+        Self { network, limits, places, ending, idle: Mutex::default() }
     }
 
     /// Runs one statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
-        let place = tokio::time::timeout(PATIENCE, self.places.acquire()).await;
-        let Ok(Ok(_place)) = place else {
+        let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else {
             return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
         };
+        let mut place = Place::new(permit, self.ending.clone());
         let whole = async {
             let pooled = self.idle.lock().pop();
             let mut session = match pooled {
@@ -81,8 +86,10 @@ impl Mysql {
                 },
                 None => self.open().await?,
             };
+            place.enter(session.name.clone(), ask.timeout + GRACE);
             let done = self.attempt(&mut session, ask).await;
             if let Ok(true) = session.conn.reset().await {
+                place.leave();
                 self.idle.lock().push(session);
             }
             done.map_err(|error| self.words(&error))
@@ -98,10 +105,10 @@ impl Mysql {
             tracing::warn!(%database, %host, %error, "no connection");
             super::unreachable(&error.to_string())
         };
-        let connect = tokio::time::timeout(PATIENCE, Conn::new(self.options.clone()));
+        let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
         let mut conn = connect.await.map_err(|_| Mistake::new("the database does not answer"))?.map_err(unreachable)?;
-        let version: Option<String> = conn.query_first("SELECT version()").await.map_err(unreachable)?;
-        let mariadb = version.is_some_and(|version| version.contains("MariaDB"));
+        let (version, server) = place::server(&mut conn).await.map_err(unreachable)?;
+        let name = Name { server, id: conn.id() };
         if !privileged {
             let grants: Vec<String> = conn.query("SHOW GRANTS").await.map_err(unreachable)?;
             if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
@@ -111,7 +118,7 @@ impl Mysql {
                 ));
             }
         }
-        Ok(Session { conn, mariadb })
+        Ok(Session { conn, mariadb: version.contains("MariaDB"), name })
     }
 
     async fn attempt(&self, session: &mut Session, ask: &Ask) -> Result<Answer, Error> {

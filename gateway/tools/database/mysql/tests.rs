@@ -209,3 +209,32 @@ async fn a_private_authority_is_trusted_when_the_operator_names_it() {
     let unknown = Mysql::new(secured, limits(), &connector()).run(&ask("SELECT 1")).await.unwrap_err();
     assert!(unknown.0.contains("certificate") && unknown.0.contains("egress.ca_file"), "{unknown:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() {
+    let Some(server) = servers::mariadb() else { return };
+    let mut root = superuser(&server).await;
+    let bare = Mysql::new(network(&server, "reader", "p@ss word", "test"), limits(), &connector());
+    let slow =
+        "SELECT count(*) FROM information_schema.columns a, information_schema.columns b, information_schema.columns c";
+    let slow = Ask { timeout: Duration::from_secs(30), ..ask(slow) };
+    let sessions = "SELECT count(*) FROM information_schema.processlist WHERE user = 'reader'";
+    let mut most = 0;
+    for _ in 0..10 {
+        let given_up = tokio::time::timeout(Duration::from_millis(150), bare.run(&slow)).await;
+        assert!(given_up.is_err(), "{given_up:?}");
+        most = most.max(root.query_first::<u64, _>(sessions).await.unwrap().unwrap());
+    }
+    // One more may be there for a moment: the one that ends the others.
+    assert!(most <= limits().pool as u64 + 1, "{most} sessions");
+    let running = format!("{sessions} AND command <> 'Sleep'");
+    let began = std::time::Instant::now();
+    while root.query_first::<u64, _>(running.as_str()).await.unwrap() != Some(0) {
+        assert!(began.elapsed() < Duration::from_secs(5), "a statement that nobody waits for runs on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let one = Ask { timeout: Duration::from_secs(5), ..ask("SELECT 1") };
+    for _ in 0..4 {
+        assert!(bare.run(&one).await.is_ok(), "the places are free again");
+    }
+}
