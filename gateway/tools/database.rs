@@ -82,8 +82,7 @@ pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
         };
         links.insert(name.clone(), Link { rule, dialect, place });
     }
-    let embedded =
-        config.embedded.clone().map(|folder| Embedded::new(folder, limits.embedded_bytes, limits.lock_timeout));
+    let embedded = config.embedded.clone().map(|folder| Embedded::new(folder, limits));
     if let Some(embedded) = &embedded {
         let place = Reached::Embedded(embedded.clone(), Arc::new(Semaphore::new(limits.pool)));
         let rule = rule(Dialect::Sqlite, &[])?;

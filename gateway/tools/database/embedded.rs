@@ -2,14 +2,17 @@
 //! caller reaches the file of their own and no other; files are made by an import and written by imports alone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::config::Limits;
 use super::csv::Sheet;
 use crate::tool::{Client, Mistake};
 
@@ -18,6 +21,7 @@ const LEDGER: &str = "lockgate_imports";
 const PAGE: u32 = 4096;
 /// Imported tables of one database.
 const MAX_TABLES: usize = 500;
+const BUSY: &str = "other imports are still under way: try again in a moment";
 
 /// Whose a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,10 @@ pub(super) struct Embedded {
     folder: PathBuf,
     max_bytes: u64,
     patience: Duration,
+    /// How long an import waits for others of its owner.
+    turn: Duration,
+    /// Imports that run at the same time.
+    places: Arc<Semaphore>,
 }
 
 /// What an import does with a table that exists.
@@ -49,8 +57,15 @@ pub(super) enum Mode {
 }
 
 impl Embedded {
-    pub(super) fn new(folder: PathBuf, max_bytes: u64, patience: Duration) -> Self {
-        Self { folder, max_bytes, patience }
+    pub(super) fn new(folder: PathBuf, limits: &Limits) -> Self {
+        let (patience, turn) = (limits.lock_timeout, limits.timeout.max(limits.lock_timeout));
+        Self { folder, max_bytes: limits.embedded_bytes, patience, turn, places: Arc::new(Semaphore::new(limits.pool)) }
+    }
+
+    /// A place for an import, or for what else changes a file: each has a text in memory and a thread.
+    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, Mistake> {
+        let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or_else(|| Mistake::new(BUSY))
     }
 
     /// How long a statement waits for a lock.
@@ -80,7 +95,7 @@ impl Embedded {
     ) -> Result<Value, Mistake> {
         self.make_folder()?;
         let mut connection = self.open(&self.path(owner), true)?;
-        let transaction = connection.transaction().map_err(full)?;
+        let transaction = writing(&mut connection)?;
         transaction
             .execute_batch(&format!(
                 "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY, uri TEXT NOT NULL, rows INTEGER NOT NULL, \
@@ -140,7 +155,7 @@ impl Embedded {
     pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Mistake> {
         let unknown = || Mistake::new(format!("there is no imported table {table}: `imports` lists them"));
         let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?, false)?;
-        let transaction = connection.transaction().map_err(full)?;
+        let transaction = writing(&mut connection)?;
         if !registered(&transaction, table)? {
             return Err(unknown());
         }
@@ -162,7 +177,7 @@ impl Embedded {
         flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
         let connection = Connection::open_with_flags(path, flags).map_err(full)?;
         let ready = || -> rusqlite::Result<()> {
-            connection.busy_timeout(self.patience)?;
+            connection.busy_timeout(self.turn)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
             connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
@@ -173,6 +188,11 @@ impl Embedded {
         ready().map_err(full)?;
         Ok(connection)
     }
+}
+
+/// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before is refused instead.
+fn writing(connection: &mut Connection) -> Result<Transaction<'_>, Mistake> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
 }
 
 fn registered(transaction: &Transaction<'_>, table: &str) -> Result<bool, Mistake> {
@@ -213,10 +233,10 @@ fn quoted(name: &str) -> String {
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn full(error: rusqlite::Error) -> Mistake {
-    if let rusqlite::Error::SqliteFailure(failure, _) = &error
-        && failure.code == rusqlite::ErrorCode::DiskFull
-    {
-        return Mistake::new("the embedded database is full: drop imported tables first");
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => return Mistake::new("the embedded database is full: drop imported tables first"),
+        Some(ErrorCode::DatabaseBusy) => return Mistake::new(BUSY),
+        _ => {}
     }
     tracing::warn!(%error, "the embedded database failed");
     Mistake::new("the embedded database failed: try again, or ask its operator to look at the log")

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
@@ -35,14 +36,18 @@ fn table(arguments: &Arguments) -> Result<&str, Mistake> {
     Ok(name)
 }
 
-/// Work on files, away from the threads that serve.
+/// Work on files, away from the threads that serve. It keeps its place when its call has been dropped.
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
+    place: OwnedSemaphorePermit,
     work: impl FnOnce(&Embedded) -> Result<T, Mistake> + Send + 'static,
 ) -> Result<T, Mistake> {
     let embedded = embedded.clone();
-    let done = tokio::task::spawn_blocking(move || work(&embedded)).await;
-    done.unwrap_or_else(|_| Err(Mistake::new("the embedded database failed")))
+    let done = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work(&embedded)
+    });
+    done.await.unwrap_or_else(|_| Err(Mistake::new("the embedded database failed")))
 }
 
 pub(super) struct Import(pub(super) Arc<Shared>);
@@ -85,9 +90,10 @@ impl Tool for Import {
             let sight = client.sight().ok_or_else(nobody)?;
             let text = csv_text(sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
-            let mut made =
-                blocking(embedded, move |embedded| embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode))
-                    .await?;
+            let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
+                embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
+            })
+            .await?;
             made["connection"] = EMBEDDED.into();
             Ok(made.into())
         })
@@ -141,12 +147,13 @@ impl Tool for Imports {
         .output(json!({"imports": {"type": "array", "items": {"type": "object"}}}), &["imports"])
         .tags(&["database"])
         .permissions(&["database:read"])
+        .timeout(self.0.patience())
     }
 
     fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
-            let owner = Owner::of(&client);
-            let imports = blocking(self.0.embedded()?, move |embedded| embedded.list(&owner)).await?;
+            let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
+            let imports = blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner)).await?;
             Ok(json!({"imports": imports}).into())
         })
     }
@@ -166,13 +173,15 @@ impl Tool for DropImport {
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .tags(&["database"])
         .permissions(&["database:import"])
+        .timeout(self.0.patience())
     }
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
-            let (owner, name) = (Owner::of(&client), table(&arguments)?.to_owned());
+            let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
+            let name = table(&arguments)?.to_owned();
             let dropped = name.clone();
-            blocking(self.0.embedded()?, move |embedded| embedded.drop_table(&owner, &name)).await?;
+            blocking(embedded, embedded.place().await?, move |embedded| embedded.drop_table(&owner, &name)).await?;
             Ok(json!({"dropped": dropped}).into())
         })
     }

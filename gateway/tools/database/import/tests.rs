@@ -129,3 +129,35 @@ async fn what_is_no_csv_or_no_name_is_refused() {
     let person = Person { csv: Box::leak(format!("a\n{large}\n").into_boxed_str()), ..acme() };
     assert!(refused(person, "t").await.contains("bytes, more than"));
 }
+
+fn with(csv: &'static str) -> Person {
+    Person { csv, ..acme() }
+}
+
+async fn rows(folder: &Path, sql: &str) -> Value {
+    call(folder, &acme(), "database/query", json!({"sql": sql})).await.unwrap()["rows"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn imports_at_the_same_time_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv: &'static str = Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
+    // One server, as in a gateway.
+    let made = Arc::new(crate::database::made(&config(Vec::new(), Some(folder.path())), &about()).unwrap());
+    let imports = (0..8).map(|number| {
+        let made = Arc::clone(&made);
+        tokio::spawn(async move {
+            let tool = made.tools.iter().find(|tool| tool.card().name == "database/import").unwrap();
+            let Value::Object(arguments) = wanted(&format!("t{number}"), "replace") else { unreachable!() };
+            let person = with(csv);
+            tool.run(Arguments(arguments), Client { conversation: None, sight: Some(&person) }).await.map(|_| ())
+        })
+    });
+    for import in imports.collect::<Vec<_>>() {
+        assert_eq!(import.await.unwrap(), Ok(()));
+    }
+    assert_eq!(
+        rows(folder.path(), "SELECT count(*) FROM t0 UNION ALL SELECT count(*) FROM t7").await,
+        json!([[15_000], [15_000]])
+    );
+}
