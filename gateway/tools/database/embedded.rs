@@ -98,18 +98,23 @@ impl Embedded {
         let transaction = writing(&mut connection)?;
         transaction
             .execute_batch(&format!(
-                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY, uri TEXT NOT NULL, rows INTEGER NOT NULL, \
+                "CREATE TABLE IF NOT EXISTS {LEDGER} (name TEXT PRIMARY KEY COLLATE NOCASE, uri TEXT NOT NULL, rows INTEGER NOT NULL, \
                  imported_at TEXT NOT NULL)"
             ))
             .map_err(full)?;
         let there = registered(&transaction, table)?;
+        // Names that differ in case alone are one table, which keeps its name when rows are appended.
+        let table = match (&there, mode) {
+            (Some(there), Mode::Append) => there,
+            _ => table,
+        };
         match mode {
-            Mode::Append if there => fits(&transaction, table, sheet)?,
+            Mode::Append if there.is_some() => fits(&transaction, table, sheet)?,
             _ => {
                 let count: i64 = transaction
                     .query_row(&format!("SELECT count(*) FROM {LEDGER}"), [], |row| row.get(0))
                     .map_err(full)?;
-                if !there && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
+                if there.is_none() && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
                     return Err(Mistake::new(format!("there are {MAX_TABLES} imported tables: drop one first")));
                 }
                 transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
@@ -123,9 +128,10 @@ impl Embedded {
         let rows: i64 = transaction
             .query_row(&format!("SELECT count(*) FROM {}", quoted(table)), [], |row| row.get(0))
             .map_err(full)?;
+        forget(&transaction, table)?;
         transaction
             .execute(
-                &format!("INSERT OR REPLACE INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))"),
+                &format!("INSERT INTO {LEDGER} VALUES (?1, ?2, ?3, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))"),
                 (table, uri, rows),
             )
             .map_err(full)?;
@@ -156,11 +162,9 @@ impl Embedded {
         let unknown = || Mistake::new(format!("there is no imported table {table}: `imports` lists them"));
         let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?, false)?;
         let transaction = writing(&mut connection)?;
-        if !registered(&transaction, table)? {
-            return Err(unknown());
-        }
-        transaction.execute_batch(&format!("DROP TABLE {}", quoted(table))).map_err(full)?;
-        transaction.execute(&format!("DELETE FROM {LEDGER} WHERE name = ?1"), [table]).map_err(full)?;
+        registered(&transaction, table)?.ok_or_else(unknown)?;
+        transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
+        forget(&transaction, table)?;
         transaction.commit().map_err(full)
     }
 
@@ -195,9 +199,15 @@ fn writing(connection: &mut Connection) -> Result<Transaction<'_>, Mistake> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
 }
 
-fn registered(transaction: &Transaction<'_>, table: &str) -> Result<bool, Mistake> {
-    let sql = format!("SELECT 1 FROM {LEDGER} WHERE name = ?1");
-    transaction.query_row(&sql, [table], |_| Ok(())).optional().map(|found| found.is_some()).map_err(full)
+/// The name by which a table was imported. To SQLite, names that differ in case alone are the same.
+fn registered(transaction: &Transaction<'_>, table: &str) -> Result<Option<String>, Mistake> {
+    let sql = format!("SELECT name FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
+    transaction.query_row(&sql, [table], |row| row.get(0)).optional().map_err(full)
+}
+
+fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), Mistake> {
+    let sql = format!("DELETE FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
+    transaction.execute(&sql, [table]).map(|_| ()).map_err(full)
 }
 
 /// Rows are appended to a table of the same columns only.

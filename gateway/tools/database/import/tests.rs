@@ -161,3 +161,21 @@ async fn imports_at_the_same_time_wait_for_each_other() {
         json!([[15_000], [15_000]])
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_differ_in_case_alone_are_one_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let imports = async || call(folder, &acme(), "database/imports", json!({})).await.unwrap()["imports"].clone();
+    for (csv, table, mode) in [("a\n1\n", "zz", "replace"), ("a\n2\n", "Zz", "append"), ("b\n3\n", "ZZ", "replace")] {
+        let made = call(folder, &with(csv), "database/import", wanted(table, mode)).await.unwrap();
+        let (listed, name) = (imports().await, if mode == "append" { "zz" } else { table });
+        assert_eq!((listed.as_array().unwrap().len(), &listed[0]["table"]), (1, &json!(name)));
+        assert_eq!((&listed[0]["rows"], &made["table"]), (&made["rows"], &json!(name)), "{listed}");
+    }
+    assert_eq!(rows(folder, "SELECT b FROM zz").await, json!([[3]]));
+    call(folder, &acme(), "database/drop_import", json!({"table": "zZ"})).await.unwrap();
+    assert_eq!(imports().await, json!([]));
+    let words = call(folder, &acme(), "database/drop_import", json!({"table": "ZZ"})).await.unwrap_err();
+    assert!(words.contains("there is no imported table ZZ"), "{words}");
+}
