@@ -20,6 +20,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// The one of a table's column.
+    pub(super) fn of(word: &str) -> Self {
+        [Self::Integer, Self::Real].into_iter().find(|kind| kind.word() == word).unwrap_or(Self::Text)
+    }
+
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Integer => "INTEGER",
@@ -29,11 +34,49 @@ impl Kind {
     }
 }
 
+/// What was seen of a column's values.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// The narrowest kind that holds each; none for a column without values.
+    kind: Option<Kind>,
+    /// There are whole numbers that a double would round.
+    long: bool,
+}
+
+impl Seen {
+    fn add(&mut self, value: &str) {
+        if self.kind != Some(Kind::Text) {
+            let kind = fit(value);
+            self.long |= kind == Kind::Integer && value.len() > MAX_DIGITS;
+            self.kind = self.kind.max(Some(kind));
+        }
+    }
+
+    /// The narrowest kind that holds all of them.
+    fn settled(self) -> Kind {
+        match self.kind {
+            Some(Kind::Real) if self.long => Kind::Text,
+            kind => kind.unwrap_or(Kind::Text),
+        }
+    }
+
+    /// What a column of a table cannot hold as it stands here, if there is something.
+    fn beyond(self, kind: Kind) -> Option<&'static str> {
+        let needed = if self.kind.is_none() { kind } else { self.settled() };
+        match (needed, kind) {
+            (Kind::Integer, Kind::Real) if self.long => Some("longer numbers"),
+            (needed, kind) if needed <= kind => None,
+            (Kind::Real, _) => Some("real"),
+            _ => Some("text"),
+        }
+    }
+}
+
 /// A whole CSV text that has been looked through once.
 pub(super) struct Sheet {
     text: String,
     names: Vec<String>,
-    kinds: Vec<Kind>,
+    seen: Vec<Seen>,
     rows: usize,
 }
 
@@ -41,31 +84,31 @@ impl Sheet {
     pub(super) fn read(text: String) -> Result<Self, Mistake> {
         let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
         let names = header(reader.headers().map_err(wrong)?)?;
-        let mut kinds = vec![None; names.len()];
-        // Whole numbers that a double would round keep their column from being one of doubles.
-        let mut long = vec![false; names.len()];
+        let mut seen = vec![Seen::default(); names.len()];
         let mut rows = 0;
         let mut record = StringRecord::new();
         while reader.read_record(&mut record).map_err(wrong)? {
             rows += 1;
-            for ((kind, long), value) in kinds.iter_mut().zip(&mut long).zip(&record) {
-                if !value.is_empty() && *kind != Some(Kind::Text) {
-                    let fits = fit(value);
-                    *long |= fits == Kind::Integer && value.len() > MAX_DIGITS;
-                    *kind = (*kind).max(Some(fits));
-                }
-            }
+            seen.iter_mut()
+                .zip(&record)
+                .filter(|(_, value)| !value.is_empty())
+                .for_each(|(seen, value)| seen.add(value));
         }
-        let settle = |(kind, long): (Option<Kind>, bool)| match kind {
-            Some(Kind::Real) if long => Kind::Text,
-            kind => kind.unwrap_or(Kind::Text),
-        };
-        let kinds = kinds.into_iter().zip(long).map(settle).collect();
-        Ok(Self { text, names, kinds, rows })
+        Ok(Self { text, names, seen, rows })
     }
 
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Kind)> {
-        self.names.iter().map(String::as_str).zip(self.kinds.iter().copied())
+        self.names.iter().map(String::as_str).zip(self.seen.iter().map(|seen| seen.settled()))
+    }
+
+    /// What a table of these columns would change of the values, in words, if it is so.
+    pub(super) fn misfit(&self, columns: &[(String, Kind)]) -> Option<String> {
+        columns.iter().zip(&self.seen).find_map(|((name, kind), seen)| {
+            let (beyond, kind) = (seen.beyond(*kind)?, kind.word().to_ascii_lowercase());
+            Some(format!(
+                "column {name} of the table is {kind}, and the CSV has {beyond} in it, which would be changed"
+            ))
+        })
     }
 
     pub(super) fn len(&self) -> usize {

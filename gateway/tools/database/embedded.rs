@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config::Limits;
-use super::csv::Sheet;
+use super::csv::{Kind, Sheet};
 use crate::tool::{Client, Mistake};
 
 /// Where imports are written down.
@@ -135,11 +135,10 @@ impl Embedded {
                 (table, uri, rows),
             )
             .map_err(full)?;
+        let columns = columns(&transaction, table)?.into_iter();
+        let columns: Vec<Value> =
+            columns.map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()})).collect();
         transaction.commit().map_err(full)?;
-        let columns: Vec<Value> = sheet
-            .columns()
-            .map(|(name, kind)| json!({"name": name, "type": kind.word().to_ascii_lowercase()}))
-            .collect();
         Ok(json!({"table": table, "imported": sheet.len(), "rows": rows, "columns": columns}))
     }
 
@@ -210,18 +209,27 @@ fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), Mistake> {
     transaction.execute(&sql, [table]).map(|_| ()).map_err(full)
 }
 
-/// Rows are appended to a table of the same columns only.
+/// The columns of an imported table.
+fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, Mistake> {
+    let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
+    let column = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
+    statement.query_map([table], column).and_then(Iterator::collect).map_err(full)
+}
+
+/// Rows are appended to a table of the same columns only, and only where each value stays as it is.
 fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {
-    let mut statement = transaction.prepare("SELECT name FROM pragma_table_info(?1)").map_err(full)?;
-    let names: Vec<String> =
-        statement.query_map([table], |row| row.get(0)).and_then(Iterator::collect).map_err(full)?;
-    if names.iter().map(String::as_str).eq(sheet.columns().map(|(name, _)| name)) {
-        return Ok(());
+    let columns = columns(transaction, table)?;
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    if !names.iter().copied().eq(sheet.columns().map(|(name, _)| name)) {
+        let expected = names.join(", ");
+        return Err(Mistake::new(format!(
+            "the columns are not those of the table ({expected}): use mode `replace`, or another table"
+        )));
     }
-    let expected = names.join(", ");
-    Err(Mistake::new(format!(
-        "the columns are not those of the table ({expected}): use mode `replace`, or another table"
-    )))
+    sheet.misfit(&columns).map_or(Ok(()), |words| {
+        let instead = "import into another table, or one CSV with all rows with mode `replace`";
+        Err(Mistake::new(format!("{words}: {instead}")))
+    })
 }
 
 fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {

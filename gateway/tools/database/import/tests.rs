@@ -134,6 +134,10 @@ fn with(csv: &'static str) -> Person {
     Person { csv, ..acme() }
 }
 
+fn types(made: &Value) -> Vec<&str> {
+    made["columns"].as_array().unwrap().iter().map(|column| column["type"].as_str().unwrap()).collect()
+}
+
 async fn rows(folder: &Path, sql: &str) -> Value {
     call(folder, &acme(), "database/query", json!({"sql": sql})).await.unwrap()["rows"].clone()
 }
@@ -178,4 +182,28 @@ async fn names_that_differ_in_case_alone_are_one_table() {
     assert_eq!(imports().await, json!([]));
     let words = call(folder, &acme(), "database/drop_import", json!({"table": "ZZ"})).await.unwrap_err();
     assert!(words.contains("there is no imported table ZZ"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_appended_is_refused_where_the_table_would_change_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let import = async |csv, mode| call(folder, &with(csv), "database/import", wanted("t", mode)).await;
+    import("a,b,c\n1,1.5,x\n", "replace").await.unwrap();
+    for (csv, words) in [
+        ("a,b,c\n007,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
+        ("a,b,c\n9223372036854775809,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
+        ("a,b,c\n1e3,1.5,x\n", "column a of the table is integer, and the CSV has text in it"),
+        ("a,b,c\n2.5,1.5,x\n", "column a of the table is integer, and the CSV has real in it"),
+        ("a,b,c\n1,12345678901234567890.123,x\n", "column b of the table is real, and the CSV has text in it"),
+        ("a,b,c\n1,1234567890123456789,x\n", "column b of the table is real, and the CSV has longer numbers in it"),
+    ] {
+        let said = import(csv, "append").await.unwrap_err();
+        assert!(said.contains(words) && said.contains("`replace`"), "{csv}: {said}");
+    }
+    assert_eq!(rows(folder, "SELECT * FROM t").await, json!([[1, 1.5, "x"]]), "nothing was appended");
+    // Narrower values, and none, lose nothing.
+    let more = import("a,b,c\n2,3,4\n,,\n", "append").await.unwrap();
+    assert_eq!((types(&more), &more["rows"]), (vec!["integer", "real", "text"], &json!(3)));
+    assert_eq!(rows(folder, "SELECT * FROM t").await, json!([[1, 1.5, "x"], [2, 3.0, "4"], [null, null, null]]));
 }
