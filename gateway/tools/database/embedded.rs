@@ -1,6 +1,8 @@
 //! The embedded databases: one SQLite file for each organisation (or person without one), into which CSV is imported. A
 //! caller reaches the file of their own and no other; files are made by an import and written by imports alone.
 
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,8 +95,11 @@ impl Embedded {
         sheet: &Sheet,
         mode: Mode,
     ) -> Result<Value, Mistake> {
-        self.make_folder()?;
-        let mut connection = self.open(&self.path(owner), true)?;
+        self.make(&self.path(owner)).map_err(|error| {
+            tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot be made");
+            Mistake::new("the embedded database cannot be written: its operator finds the reason in the log")
+        })?;
+        let mut connection = self.open(&self.path(owner))?;
         let transaction = writing(&mut connection)?;
         transaction
             .execute_batch(&format!(
@@ -145,7 +150,7 @@ impl Embedded {
     /// What an owner has imported. Blocks.
     pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, Mistake> {
         let Some(path) = self.file(owner) else { return Ok(Vec::new()) };
-        let connection = self.open(&path, false)?;
+        let connection = self.open(&path)?;
         let sql = format!("SELECT name, uri, rows, imported_at FROM {LEDGER} ORDER BY name");
         let mut statement = connection.prepare(&sql).map_err(full)?;
         let rows = statement.query_map([], |row| {
@@ -159,7 +164,7 @@ impl Embedded {
     /// Forgets an imported table. Blocks.
     pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Mistake> {
         let unknown = || Mistake::new(format!("there is no imported table {table}: `imports` lists them"));
-        let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?, false)?;
+        let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?)?;
         let transaction = writing(&mut connection)?;
         registered(&transaction, table)?.ok_or_else(unknown)?;
         transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
@@ -167,17 +172,19 @@ impl Embedded {
         transaction.commit().map_err(full)
     }
 
+    /// A file that others of the machine do not read, in a folder that they do not enter, whatever the process's mask is.
+    /// SQLite gives the files that it makes beside it the same mode.
     #[allow(clippy::disallowed_methods, reason = "the folder of the embedded databases is the gateway's own")]
-    fn make_folder(&self) -> Result<(), Mistake> {
-        std::fs::create_dir_all(&self.folder).map_err(|error| {
-            tracing::error!(folder = %self.folder.display(), %error, "the folder of the embedded databases cannot be made");
-            Mistake::new("the embedded database cannot be written: its operator finds the reason in the log")
-        })
+    fn make(&self, path: &Path) -> std::io::Result<()> {
+        if !self.folder.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        }
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        file.set_permissions(Permissions::from_mode(0o600))
     }
 
-    fn open(&self, path: &Path, create: bool) -> Result<Connection, Mistake> {
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+    fn open(&self, path: &Path) -> Result<Connection, Mistake> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(full)?;
         let ready = || -> rusqlite::Result<()> {
             connection.busy_timeout(self.turn)?;

@@ -207,3 +207,18 @@ async fn what_is_appended_is_refused_where_the_table_would_change_it() {
     assert_eq!((types(&more), &more["rows"]), (vec!["integer", "real", "text"], &json!(3)));
     assert_eq!(rows(folder, "SELECT * FROM t").await, json!([[1, 1.5, "x"], [2, 3.0, "4"], [null, null, null]]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_of_the_machine_cannot_read_what_is_imported() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = &folder.path().join("new/data");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let file = || std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    call(folder, &acme(), "database/import", wanted("t", "replace")).await.unwrap();
+    assert_eq!((mode(folder), mode(&file())), (0o700, 0o600));
+    // One of before is mended by the next import.
+    std::fs::set_permissions(file(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    call(folder, &acme(), "database/import", wanted("t", "append")).await.unwrap();
+    assert_eq!(mode(&file()), 0o600);
+}
