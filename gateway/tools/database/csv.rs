@@ -1,10 +1,11 @@
 //! CSV that becomes a table: a header, rows of the same width, and types that hold every value of a column.
 
+mod record;
+
 use std::collections::HashSet;
 
-use ::csv::{ReaderBuilder, StringRecord};
-
 use crate::tool::Mistake;
+use record::{Damage, Field, Records};
 
 const MAX_COLUMNS: usize = 500;
 const MAX_NAME: usize = 63;
@@ -82,18 +83,21 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn read(text: String) -> Result<Self, Mistake> {
-        let mut reader = ReaderBuilder::new().from_reader(text.as_bytes());
-        let names = header(reader.headers().map_err(wrong)?)?;
+        let (mut records, mut record) = (Records::new(&text), Vec::new());
+        records.next(&mut record).map_err(damaged)?;
+        let names = header(&record)?;
         let mut seen = vec![Seen::default(); names.len()];
         let mut rows = 0;
-        let mut record = StringRecord::new();
-        while reader.read_record(&mut record).map_err(wrong)? {
+        while let Some(line) = records.next(&mut record).map_err(damaged)? {
+            if record.len() != names.len() {
+                return Err(wrong(line, &format!("a row has {} values, not {}", record.len(), names.len())));
+            }
             rows += 1;
-            seen.iter_mut()
-                .zip(&record)
-                .filter(|(_, value)| !value.is_empty())
-                .for_each(|(seen, value)| seen.add(value));
+            for (seen, field) in seen.iter_mut().zip(&record) {
+                field.value().into_iter().for_each(|value| seen.add(value));
+            }
         }
+        drop((records, record));
         Ok(Self { text, names, seen, rows })
     }
 
@@ -116,20 +120,23 @@ impl Sheet {
     }
 
     pub(super) fn rows(&self) -> Rows<'_> {
-        Rows { reader: ReaderBuilder::new().from_reader(self.text.as_bytes()), record: StringRecord::new() }
+        let mut rows = Rows { records: Records::new(&self.text), record: Vec::new() };
+        // The names; the whole text has been read once without a mistake.
+        let _names = rows.records.next(&mut rows.record);
+        rows
     }
 }
 
-/// The rows, one at a time; an empty value is none.
+/// The rows, one at a time.
 pub(super) struct Rows<'a> {
-    reader: ::csv::Reader<&'a [u8]>,
-    record: StringRecord,
+    records: Records<'a>,
+    record: Vec<Field<'a>>,
 }
 
 impl Rows<'_> {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Option<&str>>>, Mistake> {
-        let more = self.reader.read_record(&mut self.record).map_err(wrong)?;
-        Ok(more.then(|| self.record.iter().map(|value| (!value.is_empty()).then_some(value)).collect()))
+        let more = self.records.next(&mut self.record).map_err(damaged)?;
+        Ok(more.map(|_| self.record.iter().map(Field::value).collect()))
     }
 }
 
@@ -155,15 +162,15 @@ fn plain_real(value: &str) -> bool {
         && (whole == "0" || !whole.starts_with('0'))
 }
 
-fn header(record: &StringRecord) -> Result<Vec<String>, Mistake> {
+fn header(record: &[Field<'_>]) -> Result<Vec<String>, Mistake> {
     if record.is_empty() || record.len() > MAX_COLUMNS {
         return Err(Mistake::new(format!("the CSV must have 1 to {MAX_COLUMNS} columns with names in its first line")));
     }
     let mut seen = HashSet::new();
     record
         .iter()
-        .map(|name| {
-            let name = name.trim().trim_start_matches('\u{feff}');
+        .map(|field| {
+            let name = field.text.trim();
             if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
                 return Err(Mistake::new(format!("a column of the CSV needs a name of 1 to {MAX_NAME} bytes")));
             }
@@ -176,14 +183,10 @@ fn header(record: &StringRecord) -> Result<Vec<String>, Mistake> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn wrong(error: ::csv::Error) -> Mistake {
-    let line = error.position().map_or(String::new(), |at| format!(" at line {}", at.line()));
-    let what = match error.kind() {
-        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("a row has {len} values, not {expected_len}")
-        }
-        ::csv::ErrorKind::Utf8 { .. } => "it is not UTF-8".into(),
-        _ => "it is damaged".into(),
-    };
-    Mistake::new(format!("the CSV cannot be read{line}: {what}"))
+fn damaged(damage: Damage) -> Mistake {
+    wrong(damage.line, damage.what)
+}
+
+fn wrong(line: usize, what: &str) -> Mistake {
+    Mistake::new(format!("the CSV cannot be read at line {line}: {what}"))
 }

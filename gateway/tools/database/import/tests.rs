@@ -222,3 +222,27 @@ async fn others_of_the_machine_cannot_read_what_is_imported() {
     call(folder, &acme(), "database/import", wanted("t", "append")).await.unwrap();
     assert_eq!(mode(&file()), 0o600);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damaged_csv_is_refused_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let import = async |csv| call(folder, &with(csv), "database/import", wanted("t", "replace")).await;
+    for (csv, words) in [
+        ("a\n\"unclosed", "at line 2: a quote is not closed"),
+        ("a,b\n1,2\n\"x\ny,2\n3,4\n", "at line 3: a quote is not closed"),
+        ("a\n1\n\"x\"y\n", "at line 3: there is text after a closing quote"),
+        ("\"a\"b\n1\n", "at line 1: there is text after a closing quote"),
+        ("a,b\n\"1\n2\",3\n4\n", "at line 4: a row has 1 values, not 2"),
+    ] {
+        let said = import(csv).await.unwrap_err();
+        assert!(said.contains(words), "{csv:?}: {said}");
+    }
+    // A quoted empty text is a text; nothing at all is NULL. Quotes within a plain value are its own.
+    let csv = "\u{feff}\"a\",b,\"c\"\r\n\"\",1,5\" wide\r\n\r\n,\"2\",\"say \"\"hi\"\"\r\nü\"";
+    let made = import(csv).await.unwrap();
+    assert_eq!((types(&made), &made["rows"]), (vec!["text", "integer", "text"], &json!(2)));
+    assert_eq!(rows(folder, "SELECT a, b, c FROM t").await, json!([["", 1, "5\" wide"], [null, 2, "say \"hi\"\r\nü"]]));
+    let made = import("n\n1\n\"\"\n").await.unwrap();
+    assert_eq!((types(&made), rows(folder, "SELECT n FROM t").await), (vec!["text"], json!([["1"], [""]])));
+}

@@ -1,0 +1,93 @@
+//! The records of a CSV text (RFC 4180), one at a time. It refuses quotes that are not closed and text behind a closing
+//! quote, and keeps apart what is empty and what is an empty text in quotes. Lines that are empty are none.
+
+use std::borrow::Cow;
+
+/// One value of a record.
+#[derive(Debug)]
+pub(super) struct Field<'a> {
+    pub(super) text: Cow<'a, str>,
+    quoted: bool,
+}
+
+impl Field<'_> {
+    /// Nothing between two commas is no value.
+    pub(super) fn value(&self) -> Option<&str> {
+        (self.quoted || !self.text.is_empty()).then_some(&*self.text)
+    }
+}
+
+/// What is wrong, and in which line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Damage {
+    pub(super) line: usize,
+    pub(super) what: &'static str,
+}
+
+pub(super) struct Records<'a> {
+    rest: &'a str,
+    /// The line that `rest` begins in.
+    line: usize,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 }
+    }
+
+    /// Puts the next record in place of what is there; the line that it begins in, or none at the end.
+    pub(super) fn next(&mut self, record: &mut Vec<Field<'a>>) -> Result<Option<usize>, Damage> {
+        record.clear();
+        while self.end_of_line() {}
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let line = self.line;
+        loop {
+            let field = if self.rest.starts_with('"') { self.quoted()? } else { self.plain() };
+            record.push(field);
+            match self.rest.strip_prefix(',') {
+                Some(rest) => self.rest = rest,
+                None if self.rest.is_empty() || self.end_of_line() => return Ok(Some(line)),
+                None => return Err(Damage { line: self.line, what: "there is text after a closing quote" }),
+            }
+        }
+    }
+
+    /// Whether there was one, which is taken.
+    fn end_of_line(&mut self) -> bool {
+        let rest = self.rest.strip_prefix("\r\n").or_else(|| self.rest.strip_prefix(['\r', '\n']));
+        if let Some(rest) = rest {
+            (self.rest, self.line) = (rest, self.line + 1);
+        }
+        rest.is_some()
+    }
+
+    /// A value without quotes around it; those within are its own.
+    fn plain(&mut self) -> Field<'a> {
+        let (text, rest) = self.rest.split_at(self.rest.find([',', '\r', '\n']).unwrap_or(self.rest.len()));
+        self.rest = rest;
+        Field { text: text.into(), quoted: false }
+    }
+
+    /// A value in quotes, in which two stand for one.
+    fn quoted(&mut self) -> Result<Field<'a>, Damage> {
+        let body = &self.rest[1..];
+        let (mut from, mut doubled) = (0, false);
+        let end = loop {
+            let Some(at) = body[from..].find('"') else {
+                return Err(Damage { line: self.line, what: "a quote is not closed" });
+            };
+            if !body[from + at + 1..].starts_with('"') {
+                break from + at;
+            }
+            (from, doubled) = (from + at + 2, true);
+        };
+        let (text, rest) = (&body[..end], &body[end + 1..]);
+        let lone = text.bytes().zip(text.bytes().skip(1).chain([0])).filter(|pair| pair.0 == b'\r' && pair.1 != b'\n');
+        self.line += text.bytes().filter(|byte| *byte == b'\n').count() + lone.count();
+        self.rest = rest;
+        let text = if doubled { text.replace("\"\"", "\"").into() } else { text.into() };
+        Ok(Field { text, quoted: true })
+    }
+}
