@@ -52,13 +52,14 @@ const MYSQL: Statements = Statements {
     columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, nullif(column_default, 'NULL') AS `default`, \
         nullif(column_comment, '') AS comment FROM information_schema.columns \
         WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY ordinal_position",
-    keys: "SELECT t.constraint_name AS name, lower(t.constraint_type) AS type, concat('(', \
-        group_concat(k.column_name ORDER BY k.ordinal_position SEPARATOR ', '), ')', coalesce(concat(' REFERENCES ', \
-        min(k.referenced_table_name), ' (', group_concat(k.referenced_column_name ORDER BY k.ordinal_position SEPARATOR ', \
-        '), ')'), '')) AS definition FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k \
-        ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name \
-        AND k.table_name = t.table_name WHERE t.table_schema = coalesce(nullif(?, ''), database()) AND t.table_name = ? \
-        GROUP BY t.constraint_name, t.constraint_type ORDER BY 2 DESC, 1",
+    // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called like an index.
+    keys: "SELECT constraint_name AS name, CASE WHEN referenced_table_name IS NOT NULL THEN 'foreign key' \
+        WHEN constraint_name = 'PRIMARY' THEN 'primary key' ELSE 'unique' END AS type, concat('(', \
+        group_concat(column_name ORDER BY ordinal_position SEPARATOR ', '), ')', coalesce(concat(' REFERENCES ', \
+        referenced_table_name, ' (', group_concat(referenced_column_name ORDER BY ordinal_position SEPARATOR ', '), ')'), '')) \
+        AS definition FROM information_schema.key_column_usage \
+        WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
+        GROUP BY constraint_name, referenced_table_name ORDER BY 2 DESC, 1",
     indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' END, '(', \
         group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')') AS definition \
         FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \

@@ -12,7 +12,7 @@ use crate::database::config::Place;
 use crate::database::tests::servers::{self, Identity, Server};
 use crate::database::tests::{ATTACKS, BENIGN, TABLES, ask, config, connector, knowing, limits, lines, table, tools};
 
-const SETUP: [&str; 13] = [
+const SETUP: [&str; 15] = [
     "CREATE DATABASE test CHARACTER SET utf8mb4",
     "USE test",
     "CREATE TABLE canary (id int PRIMARY KEY, note text, FULLTEXT (note)) ENGINE=InnoDB",
@@ -26,6 +26,8 @@ const SETUP: [&str; 13] = [
     "CREATE USER other IDENTIFIED BY 'secret'",
     "GRANT ALL ON test.* TO reader",
     "GRANT FILE, SELECT ON *.* TO other",
+    "CREATE USER looker IDENTIFIED BY 'look'",
+    "GRANT SELECT ON test.* TO looker",
 ];
 
 const FINGERPRINT: &str = "SELECT md5(concat_ws(';', \
@@ -237,4 +239,33 @@ async fn an_abandoned_statement_ends_at_the_server_and_the_pool_stays_bounded() 
     for _ in 0..4 {
         assert!(bare.run(&one).await.is_ok(), "the places are free again");
     }
+}
+
+/// The role that the documentation recommends sees what a role with every right sees.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_with_select_alone_sees_keys_and_indexes() {
+    let Some(server) = servers::mariadb() else { return };
+    let mut root = superuser(&server).await;
+    for sql in [
+        "CREATE TABLE parents (a int, b int, code varchar(9) UNIQUE, PRIMARY KEY (a, b))",
+        "CREATE TABLE children (id int PRIMARY KEY, a int, b int, CONSTRAINT both_of_them FOREIGN KEY (a, b) REFERENCES parents (a, b))",
+    ] {
+        root.query_drop(sql).await.unwrap();
+    }
+    let all = tools(config(vec![("main", Place::Mysql(network(&server, "reader", "p@ss word", "test")))], None));
+    let rig = tools(config(vec![("main", Place::Mysql(network(&server, "looker", "look", "test")))], None));
+    let children = rig.call("database/schema", json!({"table": "children"})).await.unwrap();
+    let keys = json!([
+        {"name": "PRIMARY", "type": "primary key", "definition": "(id)"},
+        {"name": "both_of_them", "type": "foreign key", "definition": "(a, b) REFERENCES parents (a, b)"}
+    ]);
+    assert_eq!(children["keys"], keys);
+    assert_eq!(children["indexes"].as_array().unwrap().len(), 2);
+    let parents = rig.call("database/schema", json!({"table": "parents"})).await.unwrap();
+    let keys = json!([
+        {"name": "code", "type": "unique", "definition": "(code)"},
+        {"name": "PRIMARY", "type": "primary key", "definition": "(a, b)"}
+    ]);
+    assert_eq!(parents["keys"], keys);
+    assert_eq!(all.call("database/schema", json!({"table": "parents"})).await.unwrap(), parents);
 }
