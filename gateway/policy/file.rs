@@ -104,7 +104,7 @@ pub struct What {
     pub servers: Option<Vec<String>>,
     /// All servers but these.
     pub not_servers: Option<Vec<String>>,
-    /// Categories of built-in tools: `file`, `shell`, `web`, `database`, `system`, `content`.
+    /// Categories of built-in tools: `content`, `database`, `example`, `file`, `shell`, `system`, `web`.
     pub categories: Option<Vec<String>>,
     /// Paths of endpoints: `/mcp`, `/servers/*/mcp`.
     pub endpoints: Option<Vec<String>>,

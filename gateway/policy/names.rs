@@ -7,9 +7,9 @@ use crate::file::{Policy, What, Who};
 use crate::pattern;
 
 /// Categories of built-in tools.
-pub(crate) const CATEGORIES: [&str; 6] = ["content", "database", "file", "shell", "system", "web"];
+pub(crate) const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
 /// How names of a client certificate begin.
-const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
+pub(crate) const CERTIFICATES: [&str; 5] = ["cn:", "dns:", "email:", "sha256:", "uri:"];
 const ALL: &str = "/mcp";
 const ONE: (&str, &str) = ("/servers/", "/mcp");
 
@@ -64,19 +64,19 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
 }
 
 /// What is wrong with a pattern over callers.
-pub(crate) fn principal(text: &str) -> Option<String> {
+fn principal(text: &str) -> Option<String> {
     let wrong = !holds_bar(text);
     wrong.then(|| format!("fits no caller: they are written `issuer|subject`, such as `key|{text}`"))
 }
 
 /// What is wrong with a pattern over names of certificates.
-pub(crate) fn certificate(text: &str) -> Option<String> {
+fn certificate(text: &str) -> Option<String> {
     let wrong = !CERTIFICATES.iter().any(|start| may_begin(text, start));
     wrong.then(|| format!("fits no certificate: their names begin with {}", CERTIFICATES.join(", ")))
 }
 
 /// What is wrong with a pattern over endpoints.
-pub(crate) fn endpoint(text: &str) -> Option<String> {
+fn endpoint(text: &str) -> Option<String> {
     let (start, end) = ONE;
     let whole = Glob::new(text).is_ok_and(|glob| glob.compile_matcher().is_match(ALL));
     // A server has a name.
@@ -85,8 +85,15 @@ pub(crate) fn endpoint(text: &str) -> Option<String> {
     wrong.then(|| "fits no endpoint: there are `/mcp` and `/servers/NAME/mcp`".to_owned())
 }
 
+/// Whether this very text is an endpoint: patterns mean nothing in a comparison.
+pub(crate) fn is_endpoint(text: &str) -> bool {
+    let (start, end) = ONE;
+    let name = text.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    text == ALL || name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !is_open(name))
+}
+
 /// What is wrong with a pattern over categories.
-pub(crate) fn category(text: &str) -> Option<String> {
+fn category(text: &str) -> Option<String> {
     let fits = pattern::compile(text).is_ok_and(|glob| pattern::any(&[glob], &CATEGORIES));
     (!fits).then(|| format!("fits no category: there are {}", CATEGORIES.join(", ")))
 }

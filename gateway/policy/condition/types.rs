@@ -229,17 +229,15 @@ fn worded(of: &Type, node: &IdedExpr) -> Result<(), String> {
     let (Type::Text(words), Expr::Literal(LiteralValue::String(text))) = (of, &node.expr) else { return Ok(()) };
     let text = text.inner();
     let one_of = |known: &[&str]| (!known.contains(&text)).then(|| format!("there are {}", known.join(", ")));
-    // Patterns mean nothing in a comparison.
-    let plain =
-        |wrong: Option<String>| wrong.map(|words| words.split_once(": ").map_or(words.clone(), |(_, w)| w.into()));
     let wrong = match words {
         Words::Any => None,
         Words::Kind => one_of(&["tool", "prompt", "resource", "completion"]),
         Words::Category if text.is_empty() => None,
         Words::Category => one_of(&names::CATEGORIES),
-        Words::Endpoint => plain(names::endpoint(text)),
-        Words::Principal => (!text.contains('|')).then(|| "they are written `issuer|subject`".to_owned()),
-        Words::Certificate => plain(names::certificate(text)),
+        Words::Endpoint => (!names::is_endpoint(text)).then(|| "there are /mcp and /servers/NAME/mcp".to_owned()),
+        Words::Principal => (!text.contains('|')).then(|| "they are written issuer|subject".to_owned()),
+        Words::Certificate => (!names::CERTIFICATES.iter().any(|start| text.starts_with(start)))
+            .then(|| format!("their names begin with {}", names::CERTIFICATES.join(", "))),
     };
     match wrong {
         Some(words) => Err(format!("compares with {text:?}, which never fits: {words}")),
