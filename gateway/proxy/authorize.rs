@@ -223,7 +223,10 @@ fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
 
 fn resource(asked: &Asked) -> Result<Permitted, Problem> {
     let uri = required(&asked.request, "uri")?;
-    let found = asked.view.resource(&uri, Kind::Resource);
+    // Servers take subscriptions to what they do not have: asked about anything else than what the caller is shown, they
+    // would tell it from what is hidden.
+    let shown = asked.request.method != Method::Subscribe || asked.view.describes(&uri);
+    let found = asked.view.resource(&uri, Kind::Resource).filter(|_| shown);
     let found = found.ok_or_else(|| Problem::unknown_resource(&uri, asked.era()))?;
     let judged = judge(asked, &found.verdict, &found.target(Kind::Resource))?;
     Ok(with_state(asked, found.server, found.own, "uri")?.by(judged))

@@ -92,6 +92,44 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
     }
 }
 
+/// A server that takes any subscription does not give away what policy hides: it is asked only about what is listed, and
+/// about what a listed template describes.
+#[tokio::test]
+async fn a_hidden_resource_is_subscribed_to_like_one_that_does_not_exist() {
+    let plain_server = with_resources("legacy", -32002);
+    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+        "initialize" => Say::Json(heard.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+            "capabilities": {"resources": {"subscribe": true}},
+        }))),
+        "resources/subscribe" | "resources/unsubscribe" => Say::Json(heard.result(json!({}))),
+        _ => plain_server(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({
+        "servers": {"good": server.config()}, "policy": {"resources": {"deny": ["good+mem://hidden"]}},
+    }))
+    .await;
+    for (path, uri) in [("/mcp", "good+mem"), ("/servers/good/mcp", "mem")] {
+        let [seen, hidden, nothere, made] = ["seen", "hidden", "nothere", "t/5"].map(|name| format!("{uri}://{name}"));
+        let session = gate.session(path, "2025-11-25").await;
+        let subscribe = async |uri: &str| session.ask("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!((subscribe(&seen).await.code(), subscribe(&made).await.code()), (0, 0), "{path}");
+        let (a, b) = (subscribe(&hidden).await, subscribe(&nothere).await);
+        assert_eq!(a.code(), -32002, "{path}: {}", a.text());
+        assert_eq!(plain(&a, &hidden), plain(&b, &nothere), "{path}");
+        let wanted = json!({"resourceSubscriptions": [seen, hidden, nothere, made]});
+        let listen = Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
+        let granted = listen.open(gate.address).await.next().await.unwrap();
+        assert_eq!(granted["params"]["notifications"]["resourceSubscriptions"], json!([seen, made]), "{path}");
+    }
+    let mut asked: Vec<String> =
+        server.heard_of("resources/subscribe").iter().map(|heard| heard.body["params"]["uri"].to_string()).collect();
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked, [r#""mem://seen""#, r#""mem://t/5""#]);
+}
+
 /// E-16, 3.11: -32021 of a server reaches only a modern client that really did not declare what is needed.
 #[tokio::test]
 async fn a_missing_capability_is_relayed_only_where_it_is_missing() {

@@ -20,7 +20,7 @@ const ROUNDS: usize = 10;
 /// A few policies over what there is, and over some that there is not.
 fn policies() -> impl Strategy<Value = Vec<Value>> {
     let some = |words: &[&'static str]| {
-        let list = proptest::collection::vec(proptest::sample::select(words.to_vec()), 0..3);
+        let list = proptest::collection::vec(proptest::sample::select(words.to_vec()), 1..3);
         proptest::option::weighted(0.3, list)
     };
     let what = (

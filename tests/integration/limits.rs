@@ -199,7 +199,7 @@ async fn calls_per_minute_are_bounded() {
 #[tokio::test]
 async fn subscriptions_are_bounded() {
     let gate = Gate::start(json!({"servers": {"f": fixture(&[])}, "limits": {"subscriptions": 2}})).await;
-    let uri = |n: usize| format!("f+test://watched-resource?{n}");
+    let uri = |n: usize| format!("f+test://template/{n}/data");
     let session = gate.session("/mcp", "2025-11-25").await;
     for (n, code) in [(0, 0), (1, 0), (0, 0), (2, -32602)] {
         let answer = session.ask("resources/subscribe", json!({"uri": uri(n)})).await;

@@ -14,6 +14,12 @@ impl View {
         all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
     }
 
+    /// Whether a resource with this URI is listed, or may be one that a listed template describes.
+    pub(crate) fn describes(&self, uri: &str) -> bool {
+        let mut templates = self.entries(ListKind::Templates, true);
+        self.lists(uri) || templates.any(|entry| may_describe(self.shown(entry), uri))
+    }
+
     /// The server that a URI belongs to, whatever it says of it.
     pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<dyn Upstream>> {
         match (self.namespaced, uri::own(uri)) {
@@ -23,3 +29,19 @@ impl View {
         }
     }
 }
+
+/// Whether a template (RFC 6570) may stand for a URI: what is written in it is there in its order, and every expression may
+/// stand for anything, because servers differ in what they take.
+fn may_describe(template: &str, uri: &str) -> bool {
+    let Some((start, mut rest)) = template.split_once('{') else { return template == uri };
+    let Some(mut uri) = uri.strip_prefix(start) else { return false };
+    while let Some((_, after)) = rest.split_once('}') {
+        let Some((literal, more)) = after.split_once('{') else { return uri.ends_with(after) };
+        let Some((_, left)) = uri.split_once(literal) else { return false };
+        (uri, rest) = (left, more);
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,11 @@ fn uri(seat: &Seat<'_>, slug: &str, own: &str) -> String {
     if seat.merged() { format!("{slug}+{own}") } else { own.to_owned() }
 }
 
+/// A resource that the server does not have.
+fn uri_of_none(seat: &Seat<'_>, slug: &str) -> String {
+    uri(seat, slug, "note://none")
+}
+
 async fn try_names(seat: &Seat<'_>, session: &str, slug: &str, tools: &[String], tally: &mut Tally) {
     let names: &[&str] = if slug == "system" { &SYSTEM } else { &TOOLS };
     for own in names {
@@ -194,6 +199,10 @@ async fn try_resources(
         if !exists {
             continue;
         }
+        // Subscriptions are to what is shown: what is listed, or described by a template that is.
+        let template = TEMPLATES.iter().find(|(_, example)| *example == own);
+        let template = template.map(|(template, _)| self::uri(seat, slug, template));
+        let there = there && (listed || template.is_some_and(|template| templates.contains(&template)));
         if slug == "a" {
             let granted = seat.granted(&uri).await;
             assert_eq!(granted.contains(&uri), there, "listen {uri}: {granted}: {}", seat.about);
@@ -206,8 +215,15 @@ async fn try_resources(
         assert!(!works || there, "resources/subscribe {uri}: {}", seat.about);
         assert!(!(there && slug == "a") || works, "resources/subscribe {uri}: {}", seat.about);
         if !there {
-            let none = seat.send(Request::legacy(seat.path, session, 1, "resources/read", &read(unknown))).await;
-            assert_eq!(subscribed.text().replace(&uri, "URI"), none.text().replace(unknown, "URI"), "{}", seat.about);
+            // A server without subscriptions says so, of whatever resource; the other answers as if there were none.
+            let none = uri_of_none(seat, slug);
+            let other = seat.send(Request::legacy(seat.path, session, 1, "resources/subscribe", &read(&none))).await;
+            let plain = |answer: &Answer, uri: &str| answer.text().replace(uri, "URI");
+            assert_eq!(plain(&subscribed, &uri), plain(&other, &none), "{}", seat.about);
+            if slug == "a" {
+                let none = seat.send(Request::legacy(seat.path, session, 1, "resources/read", &read(unknown))).await;
+                assert_eq!(plain(&subscribed, &uri), plain(&none, unknown), "{}", seat.about);
+            }
         }
     }
     for (template, _) in &offer.templates {
