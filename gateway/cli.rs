@@ -208,7 +208,7 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
         }
         Command::Policy(command) => {
             let configured = || match lockgate_config::load(sources) {
-                Ok(loaded) => Ok((loaded.config.policy, loaded.warnings)),
+                Ok(loaded) => Ok(loaded.into()),
                 Err(report) => Err(report.into()),
             };
             let done = command.run(&sources.cwd, json, configured);

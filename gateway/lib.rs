@@ -4,6 +4,7 @@
 
 mod app;
 mod ask;
+mod builtin;
 pub mod cli;
 mod keys;
 mod pins;

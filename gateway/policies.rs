@@ -7,10 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
-use lockgate_config::{Problem, policies};
+use lockgate_config::{Loaded, Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Outcome};
 use lockgate_policy::{Annotations, Config, Explanation, Kind, Policy, Question, Target};
 use serde_json::{Value, json};
+
+use crate::builtin;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -26,7 +28,8 @@ pub(crate) enum Command {
     },
     /// Say which policies decide on a call, and what would change the answer
     Explain {
-        /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`
+        /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with quotes around what has
+        /// blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
         #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
         caller: String,
         /// The tool: `server/tool`
@@ -44,10 +47,11 @@ pub(crate) enum Command {
         /// The endpoint
         #[arg(long, value_name = "PATH", default_value = "/mcp")]
         at: String,
-        /// The category, for a tool of a built-in server
+        /// The category, for a tool of a built-in server [default: that of the configuration]
         #[arg(long, value_name = "NAME")]
         category: Option<String>,
-        /// What the server says of the tool, as JSON: `{"readOnlyHint": true}`
+        /// What the server says of the tool, as JSON: `{"readOnlyHint": true}` [default: what a built-in tool of the
+        /// configuration says]
         #[arg(long, value_name = "JSON")]
         annotations: Option<String>,
         /// Policy files and folders [default: the policies of the configuration]
@@ -57,7 +61,18 @@ pub(crate) enum Command {
 }
 
 /// Policies, and what there is to be said of the configuration that they belong to.
-type Configured = (Config, Vec<Problem>);
+pub(crate) struct Configured {
+    config: Config,
+    warnings: Vec<Problem>,
+    /// The rest of the configuration; none where files of policies are named instead.
+    around: Option<Box<lockgate_config::Config>>,
+}
+
+impl From<Loaded> for Configured {
+    fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
+        Self { config: config.policy.clone(), warnings, around: Some(Box::new(config)) }
+    }
+}
 
 /// What a command prints, and how it ends.
 type Printed = anyhow::Result<(String, ExitCode)>;
@@ -68,15 +83,15 @@ impl Command {
         let of = |files: &[PathBuf]| match files.is_empty() {
             true => configured(),
             false => match policies::load(files, cwd) {
-                Ok(config) => Ok((config, Vec::new())),
+                Ok(config) => Ok(Configured { config, warnings: Vec::new(), around: None }),
                 Err(report) => Err(report.into()),
             },
         };
         match self {
             Self::Check { files } => check(of(files)?, json),
-            Self::Test { files } if files.is_empty() => test(&beside(&configured()?.0, cwd), cwd, json),
+            Self::Test { files } if files.is_empty() => test(&beside(&configured()?.config, cwd), cwd, json),
             Self::Test { files } => test(files, cwd, json),
-            Self::Explain { policies, .. } => self.explain(&of(policies)?.0, json),
+            Self::Explain { policies, .. } => self.explain(&of(policies)?, json),
         }
     }
 
@@ -85,7 +100,7 @@ impl Command {
         matches!(self, Self::Check { .. })
     }
 
-    fn explain(&self, config: &Config, json: bool) -> Printed {
+    fn explain(&self, configured: &Configured, json: bool) -> Printed {
         let Self::Explain { caller, call, prompt, resource, arguments, at, category, annotations, .. } = self else {
             return Err(anyhow!("this is not a question"));
         };
@@ -97,15 +112,17 @@ impl Command {
             name.split_once('/').or_else(|| name.split_once("__")).context("write it as server/name")?;
         let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
         let exposed = if kind == Kind::Resource { format!("{server}+{own}") } else { format!("{server}__{own}") };
+        let around = configured.around.as_deref();
+        let built_in = around.map(|around| builtin::annotations(around, server, own)).transpose()?.flatten();
         let target = Target {
             kind,
             server,
             exposed: &exposed,
             own,
-            category: category.as_deref(),
-            annotations: annotations.as_ref().map(claims).unwrap_or_default(),
+            category: category.as_deref().or(built_in.as_ref().map(|_| server)),
+            annotations: annotations.as_ref().map(claims).or(built_in.flatten()).unwrap_or_default(),
         };
-        let policy = compiled(config)?;
+        let policy = compiled(&configured.config)?;
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
@@ -118,7 +135,7 @@ fn compiled(config: &Config) -> anyhow::Result<Policy> {
     Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
-fn check((config, warnings): Configured, json: bool) -> Printed {
+fn check(Configured { config, warnings, .. }: Configured, json: bool) -> Printed {
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     let text = match json {

@@ -117,13 +117,14 @@ impl Default for Caller {
 }
 
 impl Caller {
-    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`.
+    /// Reads `issuer|subject`, then words as `role=analyst organisation=acme`. Single or double quotes keep together what
+    /// has blanks in it: `"certificate:My CA|cn:alice" organisation='Acme Ltd'`.
     ///
     /// # Errors
     /// The word that is not understood.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut caller = Self::default();
-        for word in text.split_whitespace() {
+        for word in &quoted_words(text)? {
             match (word.split_once('='), word.split_once('|')) {
                 (Some(("role", value)), _) => caller.roles.push(value.into()),
                 (Some(("scope", value)), _) => caller.scopes.push(value.into()),
@@ -287,6 +288,27 @@ pub fn schema() -> Value {
         object.insert("title".into(), "Cases of Lockgate policies".into());
     }
     schema
+}
+
+/// The words of a text; quotes keep blanks, and each other, in a word.
+fn quoted_words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut open) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match (open, c) {
+            (Some(quote), c) if c == quote => open = None,
+            (None, '"' | '\'') => {
+                open = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match open {
+        Some(quote) => Err(format!("a {quote} is not closed")),
+        None => Ok(words),
+    }
 }
 
 /// `null` is a value here, not the absence of one.

@@ -453,6 +453,20 @@ fn a_caller_with_other_rights_is_another_class() {
 }
 
 #[test]
+fn a_caller_is_read_from_words_with_quotes_around_blanks() {
+    let read = |text: &str| cases::Caller::parse(text);
+    let caller = read(r#""certificate:My CA|cn:alice" role=ops organisation='Acme "Ltd"' role="on call""#).unwrap();
+    assert_eq!((&*caller.issuer, &*caller.subject), ("certificate:My CA", "cn:alice"));
+    assert_eq!(caller.organisation.as_deref(), Some(r#"Acme "Ltd""#));
+    assert_eq!(caller.roles, ["ops".into(), "on call".into()]);
+    let plain = read("key|ci  scope=a agent=b").unwrap();
+    assert_eq!((&*plain.subject, plain.agent.as_deref()), ("ci", Some("b")));
+    for bad in ["certificate:My CA|cn:alice", "\"key|ci", "''", "ci"] {
+        assert!(read(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn differences_are_told_by_policy() {
     let entry = |name: &str, effect: &str| {
         let source = json!({"name": name, "effect": effect});

@@ -82,6 +82,45 @@ fn mistakes_are_data_where_data_is_asked_for() {
     assert!(done.stdout.is_empty() && told["problems"].is_array(), "{told}");
 }
 
+/// What is explained of a built-in tool is what the gateway does with it.
+#[test]
+fn built_in_tools_are_explained_as_they_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::create_dir(here.join("data")).unwrap();
+    let policies = json!({"policies": [
+        {"name": "readers", "effect": "allow", "what": {"categories": ["file"], "annotations": {"read_only": true}}},
+        {"name": "certified", "effect": "allow", "who": {"principals": ["certificate:My CA|cn:alice"]}, "what": {"tools": ["file/delete"]}},
+    ]});
+    std::fs::write(here.join("p.yaml"), policies.to_string()).unwrap();
+    let config = json!({
+        "builtin": {"system": false, "example": false, "file": {"roots": [{"path": here.join("data"), "write": true}]}},
+        "policy": {"files": ["p.yaml"]},
+    });
+    std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
+    let run = |arguments: &[&str]| {
+        let out =
+            command().args(arguments).args(["--json", "--config", "lockgate.yaml"]).current_dir(here).output().unwrap();
+        assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_slice::<Value>(&out.stdout).unwrap()
+    };
+    let decision =
+        |arguments: &[&str]| run(&[&["policy", "explain", "--call"], arguments].concat())["decision"].clone();
+    let listed = run(&["tools"]).to_string();
+    for own in ["list", "read", "write", "delete"] {
+        let shown = listed.contains(&format!("\"file__{own}\""));
+        let wanted = if shown { "allow" } else { "hidden" };
+        assert_eq!(decision(&[&format!("file/{own}")]), wanted, "{own}: {listed}");
+    }
+    assert!(listed.contains("\"file__read\"") && !listed.contains("\"file__delete\""), "{listed}");
+    assert_eq!(decision(&["file/none", "--annotations", r#"{"readOnlyHint": true}"#]), "allow");
+    assert_eq!(decision(&["file/read", "--category", "web"]), "hidden");
+    assert_eq!(decision(&["file/delete", "--as", r#""certificate:My CA|cn:alice""#]), "allow");
+    assert_eq!(decision(&["other/read"]), "hidden");
+    // Files of policies that are named are judged by themselves.
+    assert_eq!(decision(&["file/read", "--policies", "p.yaml"]), "hidden");
+}
+
 #[tokio::test]
 async fn rates_say_how_long_to_wait_for_lists_too() {
     let a = Upstream::http(modern(&["t"])).await;
