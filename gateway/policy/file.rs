@@ -48,8 +48,8 @@ pub struct Policy {
     /// `allow` policy allows only calls that keep to it, a `deny` policy denies those that do not.
     #[serde(default)]
     pub arguments: BTreeMap<String, Argument>,
-    /// What becomes of arguments that `arguments` does not name. Default: `refuse` in an `allow` policy with named
-    /// arguments, otherwise `allow`.
+    /// What becomes of arguments that `arguments` does not name, at the top level: members of an argument are open unless a
+    /// `schema` closes them. Default: `refuse` in an `allow` policy with named arguments, otherwise `allow`.
     #[serde(default)]
     pub other_arguments: Option<Others>,
     /// How often, and how many at a time. It limits whatever the policy is about, with either effect.

@@ -452,6 +452,22 @@ fn a_caller_with_other_rights_is_another_class() {
     assert_ne!(policy.class(&with, "/mcp").mark(), policy.class(&SOMEBODY, "/mcp").mark());
 }
 
+/// The way of docs/policy.md to close the members of an argument.
+#[test]
+fn members_of_an_argument_are_open_until_a_schema_closes_them() {
+    let open = json!({"/options/path": {"path": {"roots": ["/srv"]}}});
+    let mut closed = open.clone();
+    closed["/options"] = json!({"schema": {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false}});
+    let decided = |rules: &Value| {
+        let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": rules}]));
+        let sent = json!({"options": {"path": "/srv/a", "exec": "rm"}});
+        let wanted = ask(&policy, &SOMEBODY, "a__b", json!({"options": {"path": "/srv/a"}})).decision;
+        assert_eq!(wanted, Expect::Allow);
+        ask(&policy, &SOMEBODY, "a__b", sent).decision
+    };
+    assert_eq!((decided(&open), decided(&closed)), (Expect::Allow, Expect::Deny));
+}
+
 #[test]
 fn a_caller_is_read_from_words_with_quotes_around_blanks() {
     let read = |text: &str| cases::Caller::parse(text);
