@@ -207,7 +207,8 @@ pub struct Rate {
     pub burst: Option<u32>,
     /// How many may run at the same time.
     pub concurrency: Option<u32>,
-    /// What shares one allowance: each combination of these has its own. Default `[principal]`; `[]` is one for all.
+    /// What shares one allowance: each combination of these has its own. Default `[principal]`; `[]` is one for all. Callers
+    /// of one issuer without an organisation share one by `organisation`, those without an agent one by `agent`.
     pub by: Option<Vec<Key>>,
 }
 

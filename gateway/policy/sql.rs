@@ -31,6 +31,8 @@ use names::Named;
 pub const MAX_BYTES: usize = 64 * 1024;
 /// Most rows that a rule may allow.
 const MAX_ROWS: u64 = 1_000_000_000;
+/// Tables of MySQL that show what others send.
+const STATEMENTS_OF_OTHERS: &str = "information_schema.{processlist,innodb_*}";
 /// Most entries of each list of a rule.
 const MAX_ENTRIES: usize = 1000;
 /// How deep the parser goes into itself.
@@ -50,7 +52,8 @@ pub struct Spec {
     pub tables: Names,
     /// The schema that a table without one counts as being in. Default `public` (PostgreSQL), `main` (SQLite), empty (MySQL).
     pub default_schema: Option<String>,
-    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`.
+    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`,
+    /// and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
     /// `information_schema` and `sqlite_master` always may. Default false.
     pub system_tables: bool,
     /// Functions beyond the built-in list of those that only compute, and exceptions from it.
@@ -182,10 +185,14 @@ impl Sql {
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
             return Err(format!("max_bytes: must be 1 to {MAX_BYTES}"));
         }
+        let mut closed = spec.clone();
+        if spec.dialect == Dialect::Mysql && !spec.system_tables {
+            closed.tables.deny.push(STATEMENTS_OF_OTHERS.into());
+        }
         Ok(Self {
             dialect: spec.dialect,
             statements: spec.statements.clone(),
-            named: Named::compile(spec)?,
+            named: Named::compile(&closed)?,
             max_rows: spec.max_rows,
             missing_limit: spec.missing_limit,
             require_where: spec.require_where,

@@ -469,6 +469,40 @@ fn members_of_an_argument_are_open_until_a_schema_closes_them() {
 }
 
 #[test]
+fn statements_of_others_are_system_tables() {
+    let rule = |system: bool| {
+        policy(json!([{"name": "a", "effect": "allow", "arguments": {
+            "/sql": {"sql": {"dialect": "mysql", "system_tables": system, "default_schema": "information_schema"}},
+        }}]))
+    };
+    let decided = |system, sql: &str| ask(&rule(system), &SOMEBODY, "db__query", json!({ "sql": sql })).decision;
+    for table in [
+        "information_schema.processlist",
+        "INFORMATION_SCHEMA.PROCESSLIST",
+        "processlist",
+        "information_schema.innodb_trx",
+    ] {
+        let sql = format!("SELECT * FROM {table}");
+        assert_eq!(decided(false, &sql), Expect::Deny, "{sql}");
+        assert_eq!(decided(true, &sql), Expect::Allow, "{sql}");
+    }
+    assert_eq!(decided(false, "SELECT table_name FROM information_schema.tables"), Expect::Allow);
+}
+
+#[test]
+fn any_host_means_no_host_of_a_cluster() {
+    let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {"/url": {"url": {"any_host": true}}}}]));
+    let decided = |host: &str| ask(&policy, &SOMEBODY, "web__get", json!({"url": format!("https://{host}/")})).decision;
+    for host in ["kubernetes.default.svc", "kubernetes.default", "a.docker", "a.svc.cluster.local", "me.tailnet.ts.net"]
+    {
+        assert_eq!(decided(host), Expect::Deny, "{host}");
+    }
+    for host in ["docs.example.com", "svc.example.com", "docker.com", "default.example.org"] {
+        assert_eq!(decided(host), Expect::Allow, "{host}");
+    }
+}
+
+#[test]
 fn a_caller_is_read_from_words_with_quotes_around_blanks() {
     let read = |text: &str| cases::Caller::parse(text);
     let caller = read(r#""certificate:My CA|cn:alice" role=ops organisation='Acme "Ltd"' role="on call""#).unwrap();

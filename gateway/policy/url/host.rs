@@ -141,8 +141,8 @@ fn listed(name: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Ends of names that are never public.
-const NEARBY: [&str; 14] = [
+/// Ends of names that are never public: reserved ones, and those that clusters, containers and private networks use.
+const NEARBY: [&str; 27] = [
     "localhost",
     "local",
     "localdomain",
@@ -152,11 +152,24 @@ const NEARBY: [&str; 14] = [
     "lan",
     "home",
     "corp",
+    "mail",
     "arpa",
     "test",
     "invalid",
     "onion",
+    "alt",
     "consul",
+    "nomad",
+    "svc",
+    "default",
+    "cluster",
+    "kubernetes",
+    "k8s",
+    "mesh",
+    "docker",
+    "containers",
+    "vagrant",
+    "ts.net",
 ];
 /// Services whose names spell the address that they resolve to, or that resolve to this machine or to whatever was asked.
 const SPELLING: [&str; 17] = [
