@@ -10,10 +10,13 @@ use super::embedded::Owner;
 use super::{Link, Shared};
 use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
 
-/// Most tables, or columns of one, that are told.
+/// Most tables, or columns of one, that are told at once.
 pub(super) const MAX_ROWS: usize = 2000;
 
-/// Statements that take schema (and table) and give objects.
+/// Beyond what any database has.
+const MAX_OFFSET: u64 = 1 << 31;
+
+/// Statements that give objects: of a schema from an offset on, or of a schema and a table.
 struct Statements {
     tables: &'static str,
     columns: &'static str,
@@ -27,7 +30,7 @@ const POSTGRES: Statements = Statements {
         greatest(c.reltuples, 0)::bigint AS estimated_rows, pg_catalog.obj_description(c.oid, 'pg_class') AS comment \
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
         WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm', 'f') \
-        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2",
+        AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT') ORDER BY 2 OFFSET $2",
     columns: "SELECT a.attname AS name, pg_catalog.format_type(a.atttypid, a.atttypmod) AS type, \
         NOT a.attnotnull AS nullable, pg_catalog.pg_get_expr(d.adbin, d.adrelid) AS default, \
         pg_catalog.col_description(c.oid, a.attnum) AS comment \
@@ -45,10 +48,14 @@ const POSTGRES: Statements = Statements {
         WHERE schemaname = $1 AND tablename = $2 ORDER BY 1",
 };
 
+// MySQL has no OFFSET without LIMIT: one more than is told, so that it shows that there are more.
+const _: () = assert!(MAX_ROWS + 1 == 2001, "the LIMIT below follows the bound");
+
 const MYSQL: Statements = Statements {
     tables: "SELECT table_schema AS `schema`, table_name AS name, CASE table_type WHEN 'VIEW' THEN 'view' ELSE 'table' END \
         AS type, table_rows AS estimated_rows, nullif(table_comment, '') AS comment \
-        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) ORDER BY 2",
+        FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) ORDER BY 2 \
+        LIMIT 2001 OFFSET ?",
     columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, nullif(column_default, 'NULL') AS `default`, \
         nullif(column_comment, '') AS comment FROM information_schema.columns \
         WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY ordinal_position",
@@ -68,7 +75,7 @@ const MYSQL: Statements = Statements {
 
 const SQLITE: Statements = Statements {
     tables: "SELECT 'main' AS schema, name, type FROM sqlite_master WHERE type IN ('table', 'view') \
-        AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND ?1 = 'main' ORDER BY 2",
+        AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND ?1 = 'main' ORDER BY 2 LIMIT -1 OFFSET ?2",
     columns: "SELECT name, type, \"notnull\" = 0 AND pk = 0 AS nullable, dflt_value AS \"default\" \
         FROM pragma_table_xinfo(?2) WHERE ?1 = 'main'",
     keys: "SELECT NULL AS name, 'primary key' AS type, '(' || group_concat(name, ', ') || ')' AS definition \
@@ -113,12 +120,25 @@ impl Tool for Tables {
         Card::new(
             "database/tables",
             "Tables of a database",
-            "Lists the tables and views of one schema that can be read. Begin here, then ask for the `schema` of a table.",
+            format!(
+                "Lists the tables and views of one schema that can be read, by name, at most {MAX_ROWS} at once; `next` is the \
+                 `offset` to go on with. Begin here, then ask for the `schema` of a table."
+            ),
         )
-        .input(json!({"connection": self.0.connection_schema(), "schema": schema_argument()}), &[])
+        .input(
+            json!({
+                "connection": self.0.connection_schema(), "schema": schema_argument(),
+                "offset": {"type": "integer", "minimum": 0, "maximum": MAX_OFFSET, "default": 0, "description": "Tables to pass over"}
+            }),
+            &[],
+        )
         .output(
-            json!({"tables": {"type": "array", "items": {"type": "object"}}, "count": {"type": "integer"}}),
-            &["tables", "count"],
+            json!({
+                "tables": {"type": "array", "items": {"type": "object"}}, "count": {"type": "integer"},
+                "truncated": {"type": "boolean", "description": "There are more: go on with `offset` = `next`"},
+                "next": {"type": "integer"}
+            }),
+            &["tables", "count", "truncated"],
         )
         .tags(&["database"])
         .permissions(&["database:read"])
@@ -128,9 +148,17 @@ impl Tool for Tables {
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
-            let ask = self.0.own(link.statements().tables, vec![link.schema(&arguments).into()]);
-            let tables: Vec<Value> = link.run(&ask, Some(&Owner::of(&client))).await?.objects().collect();
-            Ok(json!({"count": tables.len(), "tables": tables}).into())
+            let offset = arguments.whole("offset")?;
+            let ask = self.0.own(link.statements().tables, vec![link.schema(&arguments).into(), offset.into()]);
+            let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
+            let truncated = answer.truncated.is_some();
+            let tables: Vec<Value> = answer.objects().collect();
+            let seen = tables.len() as u64;
+            let mut result = json!({"count": seen, "tables": tables, "truncated": truncated});
+            if truncated {
+                result["next"] = (offset + seen).into();
+            }
+            Ok(result.into())
         })
     }
 }
@@ -154,9 +182,10 @@ impl Tool for Schema {
         .output(
             json!({
                 "table": {"type": "string"}, "columns": {"type": "array", "items": {"type": "object"}},
-                "keys": {"type": "array", "items": {"type": "object"}}, "indexes": {"type": "array", "items": {"type": "object"}}
+                "keys": {"type": "array", "items": {"type": "object"}}, "indexes": {"type": "array", "items": {"type": "object"}},
+                "truncated": {"type": "boolean", "description": "There are more columns, keys or indexes than are shown"}
             }),
-            &["table", "columns", "keys", "indexes"],
+            &["table", "columns", "keys", "indexes", "truncated"],
         )
         .tags(&["database"])
         .permissions(&["database:read"])
@@ -169,8 +198,13 @@ impl Tool for Schema {
             let (table, owner) = (arguments.text("table")?, Owner::of(&client));
             let names = || vec![link.schema(&arguments).into(), table.into()];
             let Statements { tables: _, columns, keys, indexes } = link.statements();
-            let ask = |sql| self.0.own(sql, names());
-            let mut columns: Vec<Value> = link.run(&ask(columns), Some(&owner)).await?.objects().collect();
+            let mut truncated = false;
+            let mut objects = async |sql| {
+                let answer = link.run(&self.0.own(sql, names()), Some(&owner)).await?;
+                truncated |= answer.truncated.is_some();
+                Ok::<Vec<Value>, Mistake>(answer.objects().collect())
+            };
+            let mut columns = objects(columns).await?;
             if columns.is_empty() {
                 return Err(Mistake::new("there is no such table, or it may not be read: `tables` lists them"));
             }
@@ -178,9 +212,9 @@ impl Tool for Schema {
                 // MySQL and SQLite have no booleans of their own.
                 column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
             }
-            let keys: Vec<Value> = link.run(&ask(keys), Some(&owner)).await?.objects().collect();
-            let indexes: Vec<Value> = link.run(&ask(indexes), Some(&owner)).await?.objects().collect();
-            Ok(json!({"table": table, "columns": columns, "keys": keys, "indexes": indexes}).into())
+            let (keys, indexes) = (objects(keys).await?, objects(indexes).await?);
+            Ok(json!({"table": table, "columns": columns, "keys": keys, "indexes": indexes, "truncated": truncated})
+                .into())
         })
     }
 }

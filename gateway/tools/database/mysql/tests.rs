@@ -268,4 +268,7 @@ async fn a_role_with_select_alone_sees_keys_and_indexes() {
     ]);
     assert_eq!(parents["keys"], keys);
     assert_eq!(all.call("database/schema", json!({"table": "parents"})).await.unwrap(), parents);
+    let listed = rig.call("database/tables", json!({})).await.unwrap();
+    let rest = rig.call("database/tables", json!({"offset": 1})).await.unwrap();
+    assert_eq!(rest["tables"].as_array().unwrap()[..], listed["tables"].as_array().unwrap()[1..]);
 }

@@ -178,6 +178,11 @@ async fn values_come_back_as_they_are() {
     let tables = rig.call("database/tables", json!({})).await.unwrap();
     let names: Vec<_> = tables["tables"].as_array().unwrap().iter().map(|t| t["name"].clone()).collect();
     assert_eq!(names, ["canary", "canary_view", "customers", "items", "orders"]);
+    let rest = rig.call("database/tables", json!({"offset": 3})).await.unwrap();
+    assert_eq!(
+        (&rest["count"], &rest["truncated"], &rest["tables"][1]["name"]),
+        (&json!(2), &json!(false), &json!("orders"))
+    );
     let schema = rig.call("database/schema", json!({"table": "items"})).await.unwrap();
     assert_eq!(
         schema["columns"][0],

@@ -139,3 +139,20 @@ async fn what_select_1_costs_is_told() {
         eprintln!("SQLite {name}: p50 {:?}, p95 {:?}", times[250], times[475]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tables_come_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many.db");
+    let connection = Connection::open(&path).unwrap();
+    let made: String = (0..2100).map(|number| format!("CREATE TABLE t{number:04} (a);")).collect();
+    connection.execute_batch(&format!("BEGIN; {made} COMMIT")).unwrap();
+    let rig = tools(config(vec![("main", Place::Sqlite(path))], None));
+    let first = rig.call("database/tables", json!({})).await.unwrap();
+    assert_eq!((&first["count"], &first["truncated"], &first["next"]), (&json!(2000), &json!(true), &json!(2000)));
+    let rest = rig.call("database/tables", json!({"offset": 2000})).await.unwrap();
+    assert_eq!((&rest["count"], &rest["truncated"], &rest["next"]), (&json!(100), &json!(false), &Value::Null));
+    assert_eq!((&rest["tables"][0]["name"], &rest["tables"][99]["name"]), (&json!("t2000"), &json!("t2099")));
+    let none = rig.call("database/tables", json!({"offset": 3000})).await.unwrap();
+    assert_eq!((&none["count"], &none["truncated"]), (&json!(0), &json!(false)));
+}
