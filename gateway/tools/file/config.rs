@@ -36,6 +36,8 @@ pub struct Limits {
     pub entries: usize,
     /// Files that are offered as resources.
     pub resources: usize,
+    /// Read of one file as a resource, which MCP gives as a whole.
+    pub resource_bytes: usize,
     /// Calls that touch files at the same time.
     pub concurrent: usize,
     pub timeout: Duration,

@@ -61,11 +61,9 @@ impl Material for Resources {
 
     fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
-            // Whatever is wrong with it: a resource that cannot be read is none.
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
             let (files, uri) = (Arc::clone(&self.0.files), uri.to_owned());
-            let read = self.0.files.work.run(move |_| contents(&files, &place, &uri)).await;
-            Ok(read.ok())
+            self.0.files.work.run(move |_| contents(&files, &place, &uri)).await.map_err(|mistake| mistake.0)
         })
     }
 
@@ -89,12 +87,15 @@ fn template(root: &str) -> Value {
     })
 }
 
-fn contents(files: &Files, place: &Place, uri: &str) -> Result<Contents, Mistake> {
-    let (file, stat) = read::open(files, place)?;
-    let limit = files.config.limits.read_bytes;
+/// A file that may not be opened, or is none, is no resource, whatever is wrong with it.
+fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>, Mistake> {
+    let Ok((file, stat)) = read::open(files, place) else { return Ok(None) };
+    let limit = files.config.limits.resource_bytes;
     let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
     if size > limit {
-        return Err(Mistake(format!("{} has {size} bytes: read it in parts with the tool `read`", place.path)));
+        let instead = "read it in parts with the tool `read`";
+        let path = &place.path;
+        return Err(Mistake(format!("{path} has {size} bytes, more than a resource may have ({limit}): {instead}")));
     }
     let bytes = read::part(&file, 0, limit).map_err(|errno| place.words(errno))?;
     let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
@@ -102,7 +103,7 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Contents, Mistake
         Ok(text) => item["text"] = text.into(),
         Err(error) => item["blob"] = Encoding::Base64.encode(&place.path, error.into_bytes())?.into(),
     }
-    Ok(Contents::fresh(json!([item])))
+    Ok(Some(Contents::fresh(json!([item]))))
 }
 
 impl Inner {

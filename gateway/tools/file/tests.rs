@@ -42,6 +42,7 @@ fn config(top: &Path) -> Config {
             write_bytes: 1 << 20,
             entries: 1000,
             resources: 50,
+            resource_bytes: 3 << 20,
             concurrent: 4,
             timeout: Duration::from_secs(30),
         },

@@ -24,6 +24,8 @@ pub struct File {
     pub entries: Whole<100, 1_000_000, 20_000>,
     /// Files that are listed as resources, 0–5000; others can be read all the same.
     pub resources: Whole<0, 5000, 200>,
+    /// Size of a file that is read as a resource, which MCP gives as a whole, 1KiB–256MiB.
+    pub resource_size: Size<1024, 0x1000_0000, 0x100_0000>,
     /// Calls that touch files at the same time, 1–256.
     pub concurrent: Whole<1, 256, 8>,
     /// How long a call may take, 1–300 s.

@@ -32,6 +32,7 @@ impl Check<'_> {
                 write_bytes: raw.write_size.size(),
                 entries: raw.entries.size(),
                 resources: raw.resources.size(),
+                resource_bytes: raw.resource_size.size(),
                 concurrent: raw.concurrent.size(),
                 timeout: raw.timeout.duration(),
             },

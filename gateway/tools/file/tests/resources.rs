@@ -81,3 +81,28 @@ async fn subscribers_hear_of_changes_and_lists_follow_the_folder() {
         assert!(!matches!(event, Event::Updated { .. }));
     }
 }
+
+#[tokio::test]
+async fn a_resource_may_be_larger_than_what_the_tool_reads_at_once_and_says_when_it_is_too_large() {
+    let yard = Yard::new();
+    let most = config(yard.top.path()).limits.resource_bytes;
+    let read = async |length: usize| {
+        std::fs::write(yard.path("data/large.csv"), "x".repeat(length)).unwrap();
+        let uri = format!("file://{}", yard.text("data/large.csv"));
+        yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await
+    };
+    let whole = read(most).await.unwrap();
+    assert_eq!(whole["contents"][0]["text"].as_str().unwrap().len(), most);
+    let words = read(most + 1).await.unwrap_err();
+    let path = yard.text("data/large.csv");
+    let expected = format!(
+        "-32603 {path} has {} bytes, more than a resource may have ({most}): read it in parts with the tool `read`",
+        most + 1
+    );
+    assert_eq!(words, expected);
+    // What is denied stays unknown, whatever its size.
+    std::fs::write(yard.path("data/private/large.csv"), "x".repeat(most + 1)).unwrap();
+    let uri = format!("file://{}", yard.text("data/private/large.csv"));
+    let denied = yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
+    assert_eq!(denied, Err("-32602 resource not found".into()));
+}
