@@ -276,7 +276,8 @@ impl Upstream for Server {
 
     fn subscribe<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let refused = |words: String| Failure::new(FailureKind::Garbage, words);
+            // What cannot be read cannot be subscribed to either, and is not there, whatever is wrong with it.
+            let refused = |words: String| Failure::new(FailureKind::NotFound, words);
             let material =
                 self.material.as_ref().ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
             let mut all = self.subscriptions.lock();

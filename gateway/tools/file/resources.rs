@@ -68,7 +68,9 @@ impl Material for Resources {
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
-        self.0.place(uri).map_err(|mistake| mistake.0)?;
+        // What cannot be read is not there, whatever the reason. One short look, which every reading begins with.
+        let there = self.0.place(uri).and_then(|place| read::open(&self.0.files, &place));
+        there.map_err(|mistake| mistake.0)?;
         self.0.watched.lock().insert(uri.to_owned(), None);
         self.0.look.notify_one();
         Ok(())

@@ -1,7 +1,7 @@
 //! Files as resources: listed, read, and told of when they change.
 
 use lockgate_protocol::method::Method;
-use lockgate_upstream::{Event, ListKind};
+use lockgate_upstream::{Event, FailureKind, ListKind};
 
 use super::*;
 
@@ -18,8 +18,8 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[tokio::test]
 async fn files_are_listed_and_read_as_resources() {
     let yard = Yard::new();
-    std::fs::write(yard.path("data/with space.bin"), [0xFF, 0]).unwrap();
     let server = yard.rig.server("file");
+    std::fs::write(yard.path("data/with space.bin"), [0xFF, 0]).unwrap();
     let listed = || -> Vec<String> {
         server.catalog().items(ListKind::Resources).iter().map(|item| item.key.to_string()).collect()
     };
@@ -42,6 +42,7 @@ async fn resources_outside_are_none() {
     let binary = yard.path("data/with space.bin");
     std::fs::write(&binary, [0xFF, 0]).unwrap();
     let read = async |uri: String| yard.rig.ask("file", Method::ResourcesRead, &uri, json!({})).await;
+    let server = yard.rig.server("file");
     assert_eq!(read(uri("data/with%20space.bin")).await.unwrap()["contents"][0]["blob"], "/wA=");
     for uri in [
         uri("secret.txt"),
@@ -54,6 +55,8 @@ async fn resources_outside_are_none() {
         "readme.txt".into(),
     ] {
         assert_eq!(read(uri.clone()).await, Err("-32602 resource not found".into()), "{uri}");
+        let failure = server.subscribe(&uri).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::NotFound, "{uri}");
     }
 }
 
