@@ -341,7 +341,7 @@ fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
         "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
         env!("CARGO_PKG_VERSION"),
     );
-    if config.servers.is_empty() {
+    if config.servers.is_empty() && config.tools.example {
         text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
         text.push_str(
             "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n",

@@ -284,13 +284,17 @@ fn sources(common: &Common) -> Sources {
 
 fn check(loaded: &Loaded, json: bool) -> ExitCode {
     if json {
-        let report = serde_json::json!({"problems": loaded.warnings, "servers": loaded.config.servers.len()});
+        let builtin: Vec<&str> = loaded.config.tools.names().collect();
+        let servers = loaded.config.servers.len();
+        let report = serde_json::json!({"problems": loaded.warnings, "servers": servers, "builtin": builtin});
         return print(&serde_json::to_string_pretty(&report).unwrap_or_default());
     }
     let mut text: String = loaded.warnings.iter().map(|warning| format!("{warning}\n")).collect();
     let files: Vec<_> = loaded.files.iter().map(|f| f.display().to_string()).collect();
     let from = if files.is_empty() { "built-in defaults".to_owned() } else { files.join(", ") };
-    text.push_str(&format!("ok: {} servers, from {from}", loaded.config.servers.len()));
+    let builtin: Vec<&str> = loaded.config.tools.names().collect();
+    let builtin = if builtin.is_empty() { String::new() } else { format!(", built in: {}", builtin.join(", ")) };
+    text.push_str(&format!("ok: {} servers{builtin}; from {from}", loaded.config.servers.len()));
     print(&text)
 }
 

@@ -20,7 +20,15 @@ pub struct Config {
     pub web: Option<crate::web::Config>,
 }
 
+/// All categories.
+const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+
 impl Config {
+    /// The built-in servers that run.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        CATEGORIES.into_iter().filter(|category| self.runs(category))
+    }
+
     /// Whether a built-in server of this name runs, so that no other may have it.
     #[must_use]
     pub fn runs(&self, category: &str) -> bool {

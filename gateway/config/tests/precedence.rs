@@ -199,6 +199,17 @@ fn profiles_change_what_is_not_said() {
     assert_eq!(config.policy.lists.tools.allow, None);
     let with_server = Given::yaml("servers: { a: { command: sh } }").loaded().config;
     assert!(!with_server.tools.example);
+    for (other, wanted) in [
+        ("file: { roots: [{ path: /usr/share }] }", false),
+        ("web: { hosts: [api.example.com] }", false),
+        ("content: {}", false),
+        ("file: { roots: [{ path: /usr/share }] }, example: true", true),
+        ("system: false", true),
+        ("example: false", false),
+    ] {
+        let config = Given::yaml(&format!("builtin: {{ {other} }}")).loaded().config;
+        assert_eq!(config.tools.example, wanted, "{other}");
+    }
     let config = Given::yaml("profile: production\npolicy: { tools: { allow: [] } }")
         .env("LOCKGATE_KEY", "0123456789abcdef")
         .loaded()

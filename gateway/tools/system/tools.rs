@@ -58,7 +58,7 @@ impl Tool for Tools {
         .input(
             json!({
                 "category": {"type": "string", "maxLength": 64, "description": "Such as `file` or `system`"},
-                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of one tool"}
+                "name": {"type": "string", "maxLength": 200, "description": "`category/name` of one tool, or `category__name`"}
             }),
             &[],
         )
@@ -87,7 +87,9 @@ impl Tool for Tools {
             }
             let name = arguments.maybe_text("name");
             if let Some(name) = name {
-                shown.retain(|entry| *entry.name == *name);
+                // As clients see it, too.
+                let own = name.replacen("__", "/", 1);
+                shown.retain(|entry| *entry.name == *own);
                 if shown.is_empty() {
                     let name: String = name.chars().take(80).collect();
                     return Err(Mistake(format!("there is no built-in tool `{name}`; call without `name` for all")));

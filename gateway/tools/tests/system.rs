@@ -26,6 +26,8 @@ async fn tools_are_counted_by_category_and_shown_one_by_one() {
     assert!(example["tools"][0].get("inputSchema").is_none());
     let one = rig.call("system/tools", json!({"name": "example/add"})).await.unwrap();
     assert_eq!(one["tools"][0]["inputSchema"]["required"], json!(["a", "b"]));
+    let exposed = rig.call("system/tools", json!({"name": "example__add"})).await.unwrap();
+    assert_eq!(exposed, one);
     let none = rig.call("system/tools", json!({"name": "example/nothing"})).await;
     assert_eq!(none, Err("there is no built-in tool `example/nothing`; call without `name` for all".into()));
 }
