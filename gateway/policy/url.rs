@@ -6,6 +6,7 @@ mod host;
 mod text;
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::net::IpAddr;
 
 use ::url::Position;
@@ -140,6 +141,20 @@ impl Url {
         })
     }
 
+    /// What the rule allows, in words: schemes, hosts, networks and ports.
+    #[must_use]
+    pub fn allowed(&self) -> String {
+        let schemes: Vec<&str> = self.schemes.iter().map(String::as_str).collect();
+        let mut text = format!("schemes: {}; hosts: {}", schemes.join(", "), self.hosts.shown());
+        if !self.addresses.is_empty() {
+            let _ = write!(text, "; addresses in: {}", host::some_of(&self.addresses));
+        }
+        let ports = host::some_of(&self.ports.iter().collect::<Vec<_>>());
+        let ports = if ports.is_empty() { "only the usual one of the scheme" } else { &ports };
+        let _ = write!(text, "; ports: {ports}");
+        text
+    }
+
     /// Whether the rule allows this URL.
     ///
     /// # Errors
@@ -163,7 +178,12 @@ impl Url {
         }
         let usual = self.ports.is_empty() && url.port().is_none();
         if !usual && !self.ports.contains(&port) {
-            return Err(refusal(format!("the port {port} is not allowed: leave it out, or use an allowed one")));
+            let ports = host::some_of(&self.ports.iter().collect::<Vec<_>>());
+            return Err(refusal(match (ports.is_empty(), url.port()) {
+                (true, _) => format!("the port {port} is not allowed: leave it out"),
+                (false, Some(_)) => format!("the port {port} is not allowed: use one of {ports}"),
+                (false, None) => format!("the URL has no port, and {port} is not allowed: write one of {ports}"),
+            }));
         }
         self.path(&parts, &url)?;
         Ok(Checked { url, host })
@@ -178,7 +198,7 @@ impl Url {
         match host::read(parts.host, &parsed).map_err(refusal)? {
             Named::Address(address) if self.addresses.iter().any(|net| net.contains(&address)) => Ok(Matched::Address),
             Named::Address(address) => Err(refusal(format!(
-                "the host is the address {address}: use the name of a host, since addresses are not allowed here"
+                "the host is the address {address}, which is not allowed: use the name of an allowed host"
             ))),
             Named::Name(name) => self.hosts.decide(&name).map_err(refusal),
         }
@@ -198,7 +218,8 @@ impl Url {
         if self.paths.iter().any(below) {
             Ok(())
         } else {
-            Err(refusal(format!("the path {} is not allowed on this host: use an allowed one", text::shown(parsed))))
+            let (path, paths) = (text::shown(parsed), host::some_of(&self.paths));
+            Err(refusal(format!("the path {path} is not allowed on this host: use one below {paths}")))
         }
     }
 }

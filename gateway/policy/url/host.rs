@@ -89,6 +89,10 @@ fn plain(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Most entries of a list that are shown, and most bytes of them together.
+const SHOWN: usize = 20;
+const SHOWN_BYTES: usize = 250;
+
 /// The names that a rule allows.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
@@ -96,6 +100,8 @@ pub(super) struct Hosts {
     /// Names all of whose subdomains are allowed.
     above: HashSet<String>,
     any: bool,
+    /// All of them as they were written, for whoever has to choose one.
+    shown: String,
 }
 
 impl Hosts {
@@ -108,7 +114,16 @@ impl Hosts {
             };
             set.insert(listed(name).map_err(|why| format!("hosts: {pattern:?} {why}"))?);
         }
-        Ok(Self { exact, above, any })
+        Ok(Self { exact, above, any, shown: some_of(patterns) })
+    }
+
+    /// The names in words.
+    pub(super) fn shown(&self) -> &str {
+        match (self.any, self.shown.is_empty()) {
+            (true, _) => "any public host",
+            (false, true) => "none by name",
+            (false, false) => &self.shown,
+        }
     }
 
     pub(super) fn decide(&self, name: &str) -> Result<Matched, String> {
@@ -117,13 +132,28 @@ impl Hosts {
             return Ok(Matched::Listed);
         }
         if !self.any {
-            return Err(format!("the host {name} is not on the list of allowed hosts: use an allowed one"));
+            let hint = if self.shown.is_empty() { "no name is allowed" } else { "use one of" };
+            let words = format!("the host {name} is not on the list of allowed hosts: {hint} {}", self.shown);
+            return Err(words.trim_end().to_owned());
         }
         match nearby(name) {
             Some(why) => Err(format!("the host {name} is not allowed: {why}; use the name of a public host")),
             None => Ok(Matched::AnyName),
         }
     }
+}
+
+/// The first entries of a list, and how many more there are.
+pub(super) fn some_of<T: ToString>(list: &[T]) -> String {
+    let mut text = String::new();
+    for (at, entry) in list.iter().enumerate() {
+        let entry = entry.to_string();
+        if at == SHOWN || text.len() + entry.len() > SHOWN_BYTES {
+            return format!("{text} and {} more", list.len() - at);
+        }
+        text = if at == 0 { entry } else { format!("{text}, {entry}") };
+    }
+    text
 }
 
 /// A name on the list, in the form in which names are compared.

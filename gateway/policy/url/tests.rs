@@ -55,17 +55,36 @@ fn at_most_two_in_a_hundred_benign_urls_are_refused() {
 }
 
 #[test]
+fn what_is_allowed_is_told_within_bounds() {
+    assert_eq!(
+        rule("port").allowed(),
+        "schemes: http, https; hosts: api.example.com, *.example.org, münchen.example; ports: 443, 8443"
+    );
+    assert!(rule("any").allowed().contains("hosts: any public host; ports: only the usual one"));
+    assert!(rule("address").allowed().contains("addresses in: 192.0.2.7/32, 2001:db8::/32"));
+    let hosts: Vec<String> = (0..200).map(|n| format!("host{n}.example.com")).collect();
+    let many = Url::compile(&Spec { hosts, ..Spec::default() }).unwrap().allowed();
+    assert!(many.len() < 600 && many.contains("host0.example.com, host1") && many.contains(" more;"), "{many}");
+}
+
+#[test]
 fn a_refusal_is_a_sentence_that_says_what_to_do() {
     for (name, url, words) in [
         (
             "list",
             "https://evil.example/",
-            "the host evil.example is not on the list of allowed hosts: use an allowed one",
+            "the host evil.example is not on the list of allowed hosts: use one of api.example.com, *.example.org, münchen.example",
         ),
         ("list", "ftp://api.example.com/", "the scheme \"ftp\" is not allowed: use http or https"),
-        ("list", "https://api.example.com:22/", "the port 22 is not allowed: leave it out, or use an allowed one"),
+        ("list", "https://api.example.com:22/", "the port 22 is not allowed: leave it out"),
+        ("port", "https://api.example.com:22/", "the port 22 is not allowed: use one of 443, 8443"),
+        ("port", "http://api.example.com/", "the URL has no port, and 80 is not allowed: write one of 443, 8443"),
         ("list", "http://0x7f.1/", "the host \"0x7f.1\" is the address 127.0.0.1 in disguise: use the name of a host"),
-        ("path", "https://api.example.com/v12", "the path \"/v12\" is not allowed on this host: use an allowed one"),
+        (
+            "path",
+            "https://api.example.com/v12",
+            "the path \"/v12\" is not allowed on this host: use one below /v1, /public/",
+        ),
     ] {
         assert_eq!(rule(name).check(url).unwrap_err().0, words);
     }

@@ -29,9 +29,12 @@ impl Tool for Request {
         Card::new(
             "web/request",
             "Send an HTTP request",
+            format!(
             "Sends one HTTP request to an allowed host and gives status, headers and body. Use it for APIs; use `fetch` to read \
              pages. Give at most one of `json`, `form` and `text` as the body. An answer with an error status is a result, not a \
-             failure: look at `status`. Redirects are followed for GET and HEAD, and within the same host for others.",
+             failure: look at `status`. Redirects are followed for GET and HEAD, and within the same host for others. Allowed are {}.",
+                self.0.rule.allowed()
+            ),
         )
         .input(
             json!({

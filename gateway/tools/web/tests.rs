@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use lockgate_egress::Addresses;
+use lockgate_upstream::ListKind;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use server::{Canary, Site};
@@ -204,6 +205,15 @@ async fn a_page_comes_as_text_in_parts_with_its_links() {
         .unwrap();
     assert_eq!((&part["content"], &part["next"], &part["chars"]), (&json!("locks"), &json!(11), &json!(29)));
     assert!(part.get("links").is_none());
+    let about = |name: &str| {
+        let catalog = web.server("web").catalog();
+        let item = catalog.items(ListKind::Tools).iter().find(|item| *item.key == *name).unwrap().text.clone();
+        serde_json::from_slice::<Value>(&item).unwrap()["description"].as_str().unwrap().to_owned()
+    };
+    for name in ["fetch", "request"] {
+        let allowed = format!("hosts: localhost, *.example; addresses in: 127.0.0.1/32; ports: {}.", site.port);
+        assert!(about(name).ends_with(&allowed), "{}", about(name));
+    }
     assert_eq!(web.call("web/fetch", json!({"url": url, "format": "raw"})).await.unwrap()["content"], page);
 }
 
