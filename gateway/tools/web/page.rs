@@ -1,6 +1,7 @@
 //! HTML to what a person would read of it, in one pass over the tokens: no tree, so no depth to run out of, and time and
 //! memory grow with the page alone. Menus, scripts and hidden parts are left out; `<main>` or `<article>` is preferred.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use html5gum::{DefaultEmitter, HtmlString, Spanned, Token, Tokenizer};
@@ -54,7 +55,7 @@ pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
     let mut reader = Reader {
-        base,
+        base: Cow::Borrowed(base),
         writer: Writer::new(markdown),
         title: None,
         in_title: false,
@@ -79,7 +80,8 @@ pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
 }
 
 struct Reader<'a> {
-    base: &'a Url,
+    /// What relative links are relative to: the page's address, unless it names another base.
+    base: Cow<'a, Url>,
     writer: Writer,
     title: Option<String>,
     in_title: bool,
@@ -130,6 +132,7 @@ impl Reader<'_> {
         }
         match name {
             "title" => self.in_title = self.title.is_none(),
+            "base" => self.rebase(attributes),
             "main" => self.main.start(self.writer.len()),
             "article" => self.article.start(self.writer.len()),
             "a" => {
@@ -191,6 +194,16 @@ impl Reader<'_> {
         }
     }
 
+    /// The first `<base href>` counts, as in browsers.
+    fn rebase(&mut self, attributes: &Attributes) {
+        let Cow::Borrowed(page) = self.base else { return };
+        let href = attribute(attributes, "href").filter(|href| href.len() <= URL_BYTES);
+        let base = href.and_then(|href| page.join(href.trim()).ok());
+        if let Some(base) = base.filter(|base| matches!(base.scheme(), "http" | "https")) {
+            self.base = Cow::Owned(base);
+        }
+    }
+
     fn open_link(&mut self, attributes: &Attributes) {
         let href = attribute(attributes, "href").unwrap_or_default();
         let href = href.trim();
@@ -235,7 +248,7 @@ impl Reader<'_> {
     }
 }
 
-fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<std::borrow::Cow<'a, str>> {
+fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>> {
     attributes.get(name.as_bytes()).map(|value| String::from_utf8_lossy(value))
 }
 

@@ -161,8 +161,8 @@ impl Writer {
         let empty = self.out.len() <= at + 1;
         match url {
             Some(url) if !empty => {
-                // Parentheses would end the address.
-                let url = url.replace('(', "%28").replace(')', "%29");
+                // Parentheses would end the address, and a bar the cell that it is in.
+                let url = url.replace('(', "%28").replace(')', "%29").replace('|', "%7C");
                 self.out.push_str(&format!("]({url})"));
             }
             _ => {
@@ -173,7 +173,10 @@ impl Writer {
 
     fn word(&mut self, word: &str) {
         self.flush();
-        self.out.push_str(word);
+        match self.markdown && self.table.in_cell && word.contains('|') {
+            true => self.out.push_str(&word.replace('|', "\\|")),
+            false => self.out.push_str(word),
+        }
     }
 
     /// At least this many line ends before the next word; in a cell and in a link there are none.

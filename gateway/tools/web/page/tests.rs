@@ -24,6 +24,15 @@ fn what_a_person_reads_comes_out_as_markdown() {
         ("<p>x</p><pre><code>let a = 1;\n  b</code></pre><p>y</p>", "x\n\n```\nlet a = 1;\n  b\n```\n\ny"),
         ("<blockquote><p>said</p><p>more</p></blockquote>by", "> said\n> \n> more\n\nby"),
         ("<table><tr><th>a<th>b<tr><td>1<td>2</table>", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        (
+            "<table><tr><td>a|b<td><code>x | y</code><td><a href='/q?a|b'>c</a></table>a|b",
+            "| a\\|b | `x \\| y` | [c](https://example.com/q?a%7Cb) |\n|---|---|---|\n\na|b",
+        ),
+        ("<base href='/b/'><base href='/c/'><a href='rel'>x</a>", "[x](https://example.com/b/rel)"),
+        (
+            "<base href='javascript:x'><base target=_top><base href='//cdn.example/'><a href='rel'>x</a>",
+            "[x](https://cdn.example/rel)",
+        ),
         ("a<br>b<hr>c", "a\nb\n\n---\n\nc"),
         ("<p>&lt;b&gt; &amp; &eacute; &#x263A;</p>", "<b> & é ☺"),
         ("<img src=x alt='A lock'> text", "(image: A lock) text"),
