@@ -36,14 +36,24 @@ pub(super) struct Place {
 
 impl Files {
     pub(super) fn open(config: &Config) -> Result<Self, String> {
-        let roots: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
+        let opened: Vec<_> = config.roots.iter().map(Root::open).collect::<Result<_, _>>()?;
+        // Relative paths never mean another root than the one that was meant for them.
+        let based = opened.first().is_some_and(Option::is_some);
+        for missing in opened.iter().zip(&config.roots).filter(|(root, _)| root.is_none()).map(|(_, root)| &root.path) {
+            tracing::warn!(root = %missing.display(), "this root of the file tools is not there; the others are served");
+        }
+        let roots: Vec<_> = opened.into_iter().flatten().collect();
+        if roots.is_empty() {
+            let missing = config.roots.first().map(|root| root.path.display().to_string()).unwrap_or_default();
+            return Err(format!("the root {missing} is not there"));
+        }
         let identities: Vec<_> = roots.iter().map(Root::identity).collect::<Result<_, _>>()?;
         if let Some(at) = identities.iter().enumerate().position(|(at, id)| identities[..at].contains(id)) {
             return Err(format!("the root {} is there twice", roots[at].path));
         }
         let spec = |deny: Vec<String>| Spec {
             roots: roots.iter().map(|root| root.path.clone()).collect(),
-            base: roots.first().map(|root| root.path.clone()),
+            base: roots.first().filter(|_| based).map(|root| root.path.clone()),
             deny,
             uris: true,
             ..Spec::default()

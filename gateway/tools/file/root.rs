@@ -22,15 +22,17 @@ pub(super) struct Root {
 
 impl Root {
     /// Opens a configured folder. The one place where a path is taken as it is, because the operator wrote it.
-    pub(super) fn open(config: &config::Root) -> Result<Self, String> {
+    /// `None` when it is not there.
+    pub(super) fn open(config: &config::Root) -> Result<Option<Self>, String> {
         let path = config.path.to_str().ok_or("the path of a root is not UTF-8")?;
-        let folder = fs::open(path, FOLDER, Mode::empty()).map_err(|errno| match errno {
-            Errno::NOENT => format!("the root {path} is not there"),
-            Errno::NOTDIR => format!("the root {path} is not a folder"),
-            errno => format!("the root {path} cannot be opened: {errno}"),
-        })?;
+        let folder = match fs::open(path, FOLDER, Mode::empty()) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOTDIR) => return Err(format!("the root {path} is not a folder")),
+            Err(errno) => return Err(format!("the root {path} cannot be opened: {errno}")),
+        };
         let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
-        Ok(Self { folder, path: path.to_owned(), write: config.write })
+        Ok(Some(Self { folder, path: path.to_owned(), write: config.write }))
     }
 
     /// What identifies the folder, whatever its name is.

@@ -16,6 +16,9 @@ use super::root::look;
 use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
 use crate::work::Stop;
 
+/// How often adding to a file begins anew because others make and remove it.
+const ATTEMPTS: usize = 8;
+
 pub(super) struct Write(pub(super) Arc<Files>);
 
 impl Tool for Write {
@@ -72,20 +75,28 @@ fn write(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mi
     let Some((leaf, parents)) = place.names.split_last() else { return Err(place.words(Errno::ISDIR)) };
     let words = |errno| place.words(errno);
     let (folder, made) = place.root.make_folder(parents).map_err(words)?;
-    let old = match look(&folder, leaf) {
-        Ok(stat) => Some(stat),
-        Err(Errno::NOENT) => None,
-        Err(errno) => return Err(words(errno)),
-    };
     let mode = arguments.text("mode")?;
-    if let Some(stat) = &old {
-        is_replaceable(&place, stat, mode)?;
-    }
-    stop.check()?;
-    match (mode, &old) {
-        ("append", Some(_)) => append(&place, &folder, leaf, &bytes)?,
-        _ => replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace").map_err(words)?,
-    }
+    let mut attempts = 0;
+    let old = loop {
+        let old = match look(&folder, leaf) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(words(errno)),
+        };
+        if let Some(stat) = &old {
+            is_replaceable(&place, stat, mode)?;
+        }
+        stop.check()?;
+        if let ("append", Some(_)) = (mode, &old) {
+            append(&place, &folder, leaf, &bytes)?;
+            break old;
+        }
+        match replace(&folder, leaf, &bytes, old.as_ref(), mode != "replace") {
+            // Somebody else has made it meanwhile: there is something to add to now.
+            Err(Errno::EXIST) if mode == "append" && attempts < ATTEMPTS => attempts += 1,
+            done => break done.map(|()| old).map_err(words)?,
+        }
+    };
     let stat = look(&folder, leaf).map_err(words)?;
     let mut entry = describe(&place.path, &stat);
     entry["written"] = bytes.len().into();

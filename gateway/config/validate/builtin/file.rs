@@ -1,4 +1,4 @@
-//! `builtin.file`: its folders and globs make sense. Whether the folders are there is seen when the server starts.
+//! `builtin.file`: its folders and globs make sense. A folder that is not there is no mistake.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -63,6 +63,11 @@ impl Check<'_> {
             if roots.iter().any(|other| other.path.starts_with(&path) || path.starts_with(&other.path)) {
                 self.error(&key, "is in another root, or holds one", "name only the outer one, or two that are apart");
                 continue;
+            }
+            if !path.is_dir() {
+                let hint = "make it, then start again; until then the other roots are served, and no relative paths \
+                            when it is the first";
+                self.warning(&key, "there is no such folder", hint);
             }
             roots.push(FileRoot { path, write: root.write.0 });
         }

@@ -226,11 +226,43 @@ async fn files_and_folders_are_moved() {
 
 #[tokio::test]
 async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
-    let yard = Yard::with(|config| config.roots[0].path.push("missing"));
+    let yard = Yard::with(|config| config.roots.iter_mut().for_each(|root| root.path.push("missing")));
     let status = yard.rig.server("file").status();
     assert_eq!(status.state, lockgate_upstream::State::Failed);
     assert!(status.trouble.as_ref().unwrap().words.contains("missing is not there"));
     assert!(yard.rig.call("system/info", json!({})).await.is_ok());
+}
+
+/// The good roots are served; relative paths, which are meant for the first one, lead to no other.
+#[tokio::test]
+async fn a_missing_root_harms_no_other_root() {
+    let yard = Yard::with(|config| config.roots[0].path.push("missing"));
+    let book = yard.text("library/book.txt");
+    assert_eq!(yard.call("read", json!({"path": book})).await.unwrap()["content"], "a book\n");
+    let refused = yard.call("read", json!({"path": "book.txt"})).await.unwrap_err();
+    assert!(refused.contains("the path is relative: use an absolute path"), "{refused}");
+    let listed = yard.call("list", json!({})).await;
+    assert!(!format!("{listed:?}").contains("missing"), "{listed:?}");
+    let yard = Yard::with(|config| config.roots[1].path.push("missing"));
+    assert!(yard.call("read", json!({"path": "readme.txt"})).await.is_ok());
+}
+
+#[tokio::test]
+async fn many_may_begin_a_file_by_adding_to_it() {
+    let yard = Yard::with(|config| config.limits.concurrent = 8);
+    for round in 0..20 {
+        let path = format!("log-{round}.txt");
+        let add = async |n: usize| {
+            yard.call("write", json!({"path": path, "content": format!("{n}\n"), "mode": "append"})).await
+        };
+        let (a, b, c, d, e, f, g, h) = tokio::join!(add(0), add(1), add(2), add(3), add(4), add(5), add(6), add(7));
+        let all = [a, b, c, d, e, f, g, h];
+        assert!(all.iter().all(Result::is_ok), "{all:?}");
+        let text = std::fs::read_to_string(yard.path(&format!("data/{path}"))).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    }
 }
 
 #[tokio::test]
