@@ -1,6 +1,7 @@
 //! Arguments of prompts: text on the wire, held against what they are declared to be, and written in one way.
 
 use super::config::{Argument, Kind};
+use super::words::is_break;
 
 /// The value as it is put into a text.
 pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
@@ -17,8 +18,7 @@ pub(super) fn read(argument: &Argument, given: &str) -> Result<String, String> {
                     argument.name
                 ));
             }
-            let breaks = |c: char| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' | '\u{b}' | '\u{c}');
-            if !multiline && given.chars().any(breaks) {
+            if !multiline && given.chars().any(is_break) {
                 return Err(format!("the argument `{}` must be a single line", argument.name));
             }
             if given.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {

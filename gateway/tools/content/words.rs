@@ -82,6 +82,17 @@ impl Words {
 }
 
 fn quoted(value: &str) -> String {
-    let lines: Vec<String> = value.lines().map(|line| format!("> {line}")).collect();
+    let value = value.replace("\r\n", "\n");
+    // A break at the end begins no line.
+    let whole = value.strip_suffix(is_break).unwrap_or(&value);
+    if value.is_empty() {
+        return value;
+    }
+    let lines: Vec<String> = whole.split(is_break).map(|line| format!("> {line}")).collect();
     lines.join("\n")
+}
+
+/// What anybody who reads a text may take for the end of a line.
+pub(super) fn is_break(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' | '\u{b}' | '\u{c}')
 }
