@@ -183,6 +183,9 @@ async fn a_listen_is_sent_again_after_a_restart() {
                     let member = if heard.method() == "resources/list" { "resources" } else { "resourceTemplates" };
                     let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
                     result[member] = json!([]);
+                    if member == "resources" {
+                        result[member] = json!([{"uri": "test://x", "name": "x"}]);
+                    }
                     Say::Json(heard.result(result))
                 }
                 "subscriptions/listen" if http => Say::Stream(format!("data: {ack}\n\n")),
