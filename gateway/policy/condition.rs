@@ -1,8 +1,8 @@
 //! `when`: a condition in CEL, checked when it is loaded: known names only, bounded, without comparisons that never hold,
 //! and tried on samples, so that a wrong type is found before the first call. What still fails on a call denies. This is the only module that knows CEL.
 
+mod comparisons;
 mod inspect;
-mod types;
 mod world;
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Condition {
         }
         let program = Program::compile(text).map_err(|errors| format!("is no condition: {}", plain(&errors)))?;
         let findings = inspect::inspect(program.expression())?;
-        types::check(program.expression())?;
+        comparisons::check(program.expression())?;
         let mut patterns = HashMap::new();
         for pattern in &findings.patterns {
             let compiled = expression(pattern, pattern.len()).map_err(|words| format!("{pattern:?} {words}"))?;

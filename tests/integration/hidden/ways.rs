@@ -139,11 +139,6 @@ fn uri(seat: &Seat<'_>, slug: &str, own: &str) -> String {
     if seat.merged() { format!("{slug}+{own}") } else { own.to_owned() }
 }
 
-/// A resource that the server does not have.
-fn uri_of_none(seat: &Seat<'_>, slug: &str) -> String {
-    uri(seat, slug, "note://none")
-}
-
 async fn try_names(seat: &Seat<'_>, session: &str, slug: &str, tools: &[String], tally: &mut Tally) {
     let names: &[&str] = if slug == "system" { &SYSTEM } else { &TOOLS };
     for own in names {
@@ -202,29 +197,8 @@ async fn try_resources(
         // Subscriptions are to what is shown: what is listed, or described by a template that is.
         let template = TEMPLATES.iter().find(|(_, example)| *example == own);
         let template = template.map(|(template, _)| self::uri(seat, slug, template));
-        let there = there && (listed || template.is_some_and(|template| templates.contains(&template)));
-        if slug == "a" {
-            let granted = seat.granted(&uri).await;
-            assert_eq!(granted.contains(&uri), there, "listen {uri}: {granted}: {}", seat.about);
-            if !there {
-                assert_eq!(granted, seat.granted("zzz+note://none").await, "listen {uri}: {}", seat.about);
-            }
-        }
-        let subscribed = seat.send(Request::legacy(seat.path, session, 1, "resources/subscribe", &read(&uri))).await;
-        let works = subscribed.json().get("result").is_some();
-        assert!(!works || there, "resources/subscribe {uri}: {}", seat.about);
-        assert!(!(there && slug == "a") || works, "resources/subscribe {uri}: {}", seat.about);
-        if !there {
-            // A server without subscriptions says so, of whatever resource; the other answers as if there were none.
-            let none = uri_of_none(seat, slug);
-            let other = seat.send(Request::legacy(seat.path, session, 1, "resources/subscribe", &read(&none))).await;
-            let plain = |answer: &Answer, uri: &str| answer.text().replace(uri, "URI");
-            assert_eq!(plain(&subscribed, &uri), plain(&other, &none), "{}", seat.about);
-            if slug == "a" {
-                let none = seat.send(Request::legacy(seat.path, session, 1, "resources/read", &read(unknown))).await;
-                assert_eq!(plain(&subscribed, &uri), plain(&none, unknown), "{}", seat.about);
-            }
-        }
+        let shown = listed || template.is_some_and(|template| templates.contains(&template));
+        try_subscription(seat, session, slug, &uri, there && shown, unknown).await;
     }
     for (template, _) in &offer.templates {
         let uri = uri(seat, slug, template);
@@ -232,6 +206,35 @@ async fn try_resources(
         if seat.merged() {
             try_way(seat, session, &way, &uri, follows(seat, templates.contains(&uri)), tally).await;
         }
+    }
+}
+
+/// A subscription works exactly if it is to what is shown, and otherwise answers as if there were no such resource.
+async fn try_subscription(seat: &Seat<'_>, session: &str, slug: &str, uri: &str, there: bool, unknown: &str) {
+    if slug == "a" {
+        let granted = seat.granted(uri).await;
+        assert_eq!(granted.contains(uri), there, "listen {uri}: {granted}: {}", seat.about);
+        if !there {
+            assert_eq!(granted, seat.granted("zzz+note://none").await, "listen {uri}: {}", seat.about);
+        }
+    }
+    let send =
+        async |method, uri: &str| seat.send(Request::legacy(seat.path, session, 1, method, &json!({"uri": uri}))).await;
+    let subscribed = send("resources/subscribe", uri).await;
+    let works = subscribed.json().get("result").is_some();
+    assert!(!works || there, "resources/subscribe {uri}: {}", seat.about);
+    assert!(!(there && slug == "a") || works, "resources/subscribe {uri}: {}", seat.about);
+    if there {
+        return;
+    }
+    // A server without subscriptions says so, of whatever resource; the other answers as if there were none.
+    let none = self::uri(seat, slug, "note://none");
+    let other = send("resources/subscribe", &none).await;
+    let plain = |answer: &Answer, uri: &str| answer.text().replace(uri, "URI");
+    assert_eq!(plain(&subscribed, uri), plain(&other, &none), "{}", seat.about);
+    if slug == "a" {
+        let read = send("resources/read", unknown).await;
+        assert_eq!(plain(&subscribed, uri), plain(&read, unknown), "{}", seat.about);
     }
 }
 
