@@ -8,6 +8,7 @@ mod config;
 mod csv;
 mod embedded;
 mod explain;
+mod hint;
 mod import;
 mod mysql;
 mod postgres;
@@ -210,7 +211,10 @@ impl Shared {
 impl Link {
     /// Refuses what is no harmless SELECT.
     fn check(&self, sql: &str) -> Result<(), Mistake> {
-        self.rule.check(sql).map(|_| ()).map_err(|refusal| Mistake(refusal.0))
+        self.rule.check(sql).map(|_| ()).map_err(|refusal| match hint::hint(self.dialect, sql) {
+            Some(hint) => Mistake(format!("{}; {hint}", refusal.0)),
+            None => Mistake(refusal.0),
+        })
     }
 
     /// Runs a statement in the database, for a caller.

@@ -106,7 +106,7 @@ const FIND: &str = "! ( ) , -not -a -and -o -or -P -amin=text -anewer=path -atim
 
 /// Options of these programs that people try, and what is wrong with them; `git ` stands for all its subcommands. A
 /// courtesy: they are refused because they are not in the lists above.
-const DANGERS: [(&str, &[&str], &str); 12] = [
+const DANGERS: [(&str, &[&str], &str); 13] = [
     ("find", &["-exec", "-execdir", "-ok", "-okdir"], "starts other programs"),
     ("find", &["-delete"], "deletes files"),
     ("find", &["-fls", "-fprint", "-fprint0", "-fprintf"], "writes a file"),
@@ -122,7 +122,8 @@ const DANGERS: [(&str, &[&str], &str); 12] = [
         &["-O", "--open-files-in-pager", "--ext-diff", "--textconv"],
         "starts other programs or reads other files",
     ),
-    ("git ", &["--no-index", "--output"], "leaves the repository"),
+    ("git ", &["--no-index"], "leaves the repository"),
+    ("git ", &["--output"], "writes a file"),
 ];
 
 pub(super) fn danger(program: &str, flag: &str) -> Option<&'static str> {

@@ -94,7 +94,7 @@ fn refusals_say_what_to_do() {
             "sort --compress x y",
             "the option `--compress` of `sort` is not allowed here; leave it out, or use another in full",
         ),
-        ("git log --output=x", "the option `--output` of `git log` is not allowed: it leaves the repository"),
+        ("git log --output=x", "the option `--output` of `git log` is not allowed: it writes a file"),
         ("git push", "`git push` is not allowed; allowed are: blame, branch"),
         ("git branch x", "`git branch` takes `x` only together with --list or -l"),
         ("uniq a b", "`uniq` takes at most 1 operands here; `b` is one too many"),

@@ -6,6 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value, json};
 
+use crate::tool::Mistake;
+
 /// Whole numbers up to here are JSON numbers; larger ones are strings, because many readers of JSON would round them.
 const MAX_SAFE: u64 = (1 << 53) - 1;
 
@@ -19,6 +21,25 @@ pub(super) struct Ask {
     pub(super) timeout: Duration,
     /// A fixed statement of ours that looks at the database's own catalog.
     pub(super) own: bool,
+}
+
+impl Ask {
+    /// The statement ran into its timeout.
+    pub(super) fn late(&self) -> Mistake {
+        let instead = match self.own {
+            true => "try again in a moment",
+            false => "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`",
+        };
+        Mistake::new(format!("the statement took longer than {} ms: {instead}", self.timeout.as_millis()))
+    }
+
+    /// A single value does not fit.
+    pub(super) fn large(&self) -> Mistake {
+        Mistake::new(format!(
+            "a value is larger than an answer may be ({} bytes): select its length, or parts of it with substr",
+            self.max_bytes
+        ))
+    }
 }
 
 /// A column of an answer.

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(2);
 /// What the role may be allowed on everything (`*.*`).
 const HARMLESS: [&str; 6] = ["USAGE", "SELECT", "SHOW VIEW", "SHOW DATABASES", "PROCESS", "REPLICATION CLIENT"];
+/// How MariaDB and MySQL say that a statement took too long.
+const TIMEOUTS: [u16; 2] = [1969, 3024];
 /// The collation number of what is no text.
 const BINARY: u16 = 63;
 
@@ -92,10 +94,9 @@ impl Mysql {
                 place.leave();
                 self.idle.lock().push(session);
             }
-            done.map_err(|error| self.words(&error))
+            done.map_err(|error| self.words(&error, ask))
         };
-        let late = |_| Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()));
-        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(late)?
+        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
 
     /// Connects and looks at the role.
@@ -146,16 +147,19 @@ impl Mysql {
         }
     }
 
-    fn words(&self, error: &Error) -> Mistake {
+    fn words(&self, error: &Error, ask: &Ask) -> Mistake {
         match error {
+            Error::Server(server) if TIMEOUTS.contains(&server.code) => ask.late(),
             Error::Server(server) => {
                 let words: String = server.message.chars().take(500).collect();
                 Mistake::new(format!("the database refuses the statement: {words} [{}]", server.code))
             }
             Error::Other(other) => Mistake::new(other.to_string()),
+            // The driver's own type of it is not public.
+            Error::Io(error) if error.to_string().contains("max_allowed_packet") => ask.large(),
             other => {
                 tracing::warn!(database = %self.network.database, error = %other, "a connection was lost");
-                Mistake::new("the connection to the database was lost, or a value is larger than an answer may be")
+                Mistake::new("the connection to the database was lost: try again")
             }
         }
     }

@@ -7,7 +7,7 @@ mod wire;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fallible_iterator::FallibleIterator;
 use lockgate_egress::Connector;
@@ -25,6 +25,8 @@ use wire::{Handle, Session, Trouble};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// `query_canceled`, which a timeout is too.
+const CANCELED: &str = "57014";
 /// Names of the owner's own types that are remembered.
 const MAX_NAMES: usize = 1000;
 
@@ -78,8 +80,7 @@ impl Postgres {
             let lost = || Mistake::new("the connection to the database was lost: try again");
             self.attempt(session, ask, false).await.unwrap_or_else(|| Err(lost()))
         };
-        let late = |_| Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()));
-        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(late)?
+        tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
 
     fn pooled(&self) -> Option<Session> {
@@ -92,6 +93,7 @@ impl Postgres {
             tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
             super::unreachable(match trouble {
                 Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
+                Trouble::Large => "an answer to its first question is too large",
             })
         };
         let mut session = Session::open(&self.connector, &self.network).await.map_err(|e| unreachable(&e))?;
@@ -111,6 +113,7 @@ impl Postgres {
 
     /// Runs the statement in a session; `None` when the session turned out to be dead before anything ran.
     async fn attempt(&self, mut session: Session, ask: &Ask, reused: bool) -> Option<Result<Answer, Mistake>> {
+        let began = Instant::now();
         let mut guard = Guard { pool: self, handle: Some(session.handle.clone()) };
         session.max_message = ask.max_bytes.saturating_add(1 << 16);
         let columns = match self.begin(&mut session, ask).await {
@@ -123,7 +126,7 @@ impl Postgres {
         };
         let done = match columns {
             Ok(columns) => self.finish(&mut session, ask, columns).await,
-            Err(Trouble::Lost(words)) => Err(Trouble::Lost(words)),
+            Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => Err(lost),
             Err(refused) => clean(&mut session).await.and(Err(refused)),
         };
         match done {
@@ -138,14 +141,17 @@ impl Postgres {
             Err(Trouble::Refused { code, words }) => {
                 guard.handle = None;
                 self.idle.lock().push(session);
+                // The same code is used when somebody else cancels it.
+                if code == CANCELED && began.elapsed() >= ask.timeout {
+                    return Some(Err(ask.late()));
+                }
                 Some(Err(Mistake::new(format!("PostgreSQL refuses the statement: {words} [{code}]"))))
             }
             Err(Trouble::Lost(words)) => {
                 tracing::warn!(database = %self.network.database, words, "a connection was lost");
-                Some(Err(Mistake::new(
-                    "the connection to the database was lost, or a value is larger than an answer may be",
-                )))
+                Some(Err(Mistake::new("the connection to the database was lost: try again")))
             }
+            Err(Trouble::Large) => Some(Err(ask.large())),
         }
     }
 
@@ -165,7 +171,7 @@ impl Postgres {
                 Ok(Message::NoData) => described = None,
                 Ok(Message::ReadyForQuery(body)) => break body.status(),
                 Ok(_) => {}
-                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
                 Err(refused) => {
                     session.ready().await?;
                     return Err(refused);
@@ -241,7 +247,7 @@ impl Postgres {
                 }
                 Ok(Message::ReadyForQuery(_)) => break,
                 Ok(_) => {}
-                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
                 Err(words) => refused = refused.or(Some(words)),
             }
         }
@@ -262,7 +268,7 @@ fn forget(session: &mut Session) -> Result<(), Trouble> {
 async fn forgotten(session: &mut Session) -> Result<(), Trouble> {
     let lost = |trouble| match trouble {
         Trouble::Refused { words, .. } => Trouble::Lost(words),
-        lost @ Trouble::Lost(_) => lost,
+        lost @ (Trouble::Lost(_) | Trouble::Large) => lost,
     };
     session.ready().await.map_err(lost)?;
     match session.ready().await.map_err(lost)? {

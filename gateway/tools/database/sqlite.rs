@@ -12,7 +12,7 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value as Owned, ValueRef};
-use rusqlite::{Batch, Connection, OpenFlags, Statement};
+use rusqlite::{Batch, Connection, ErrorCode, OpenFlags, Statement};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -70,11 +70,10 @@ fn blocking(
     ask: &Ask,
     gone: Arc<AtomicBool>,
 ) -> Result<Answer, Mistake> {
-    let wrong = |error: rusqlite::Error| match error {
-        rusqlite::Error::SqliteFailure(code, _) if code.code == rusqlite::ErrorCode::OperationInterrupted => {
-            Mistake::new(format!("the statement took longer than {} ms", ask.timeout.as_millis()))
-        }
-        error => Mistake::new(format!(
+    let wrong = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => ask.late(),
+        Some(ErrorCode::TooBig) => ask.large(),
+        _ => Mistake::new(format!(
             "SQLite refuses the statement: {}",
             error.to_string().chars().take(500).collect::<String>()
         )),

@@ -119,3 +119,36 @@ fn json_is_a_value_only_where_nothing_is_lost() {
         assert_eq!(document(text), json!(text), "{text}");
     }
 }
+
+/// The parser refuses before anything is connected to.
+#[tokio::test]
+async fn what_is_refused_says_how_it_is_written_here() {
+    let network = || Network {
+        host: "127.0.0.1".into(),
+        port: 1,
+        user: "reader".into(),
+        password: "secret".into(),
+        database: "test".into(),
+        tls: false,
+        privileged: false,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let places = vec![("pg", Place::Postgres(network())), ("my", Place::Mysql(network()))];
+    let rig = tools(config(places, Some(folder.path())));
+    for (connection, sql, words) in [
+        ("pg", "SELECT * FROM t WHERE a =?", "; placeholders are written $1, $2 … in PostgreSQL, not ?"),
+        ("pg", "SELECT * FROM t WHERE a = ? AND b = '$1'", "; placeholders are written $1, $2 … in PostgreSQL, not ?"),
+        ("my", "SELECT * FROM t WHERE a = $1", "; placeholders are written ? in MySQL and MariaDB, not $1"),
+        ("pg", "show tables", "; the tools `tables` and `schema` tell what is there"),
+        ("my", "DESCRIBE t", "; the tools `tables` and `schema` tell what is there"),
+        ("pg", "\\d t", "; the tools `tables` and `schema` tell what is there"),
+        ("embedded", "PRAGMA table_list", "; the tools `tables` and `schema` tell what is there"),
+        ("my", "EXPLAIN SELECT 1", "; the tool `explain` tells the plan of a SELECT"),
+    ] {
+        let said = rig.call("database/query", json!({"sql": sql, "connection": connection})).await.unwrap_err();
+        assert!(said.ends_with(words), "{sql}: {said}");
+    }
+    let plain = json!({"sql": "DELETE FROM t WHERE a = '?'", "connection": "pg"});
+    let said = rig.call("database/query", plain).await.unwrap_err();
+    assert!(!said.contains("placeholder"), "{said}");
+}

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Dir, FileType, Stat};
+use rustix::io::Errno;
 
 use super::place::Place;
 use super::root::{enter, look};
@@ -67,7 +68,12 @@ impl<'a> Walk<'a> {
         place: &Place,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
     ) -> Result<(), Mistake> {
-        let folder = place.root.folder(&place.names).map_err(|errno| place.words(errno))?;
+        let folder = place.root.folder(&place.names).map_err(|errno| match place.names.split_last() {
+            Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => {
+                Mistake(format!("{} is a file and no folder: name the folder that it is in, or `read` it", place.path))
+            }
+            _ => place.words(errno),
+        })?;
         let mut names = Vec::new();
         self.folder(&folder, &mut names, visit).map(|_| ())
     }

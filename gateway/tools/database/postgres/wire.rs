@@ -21,6 +21,8 @@ const MAX_MESSAGE: usize = 1 << 20;
 pub(super) enum Trouble {
     /// The session is lost or of no use.
     Lost(String),
+    /// A message is larger than the limit: what follows it cannot be read, so that the session is of no use.
+    Large,
     /// The server refused a statement.
     Refused { code: String, words: String },
 }
@@ -152,7 +154,7 @@ impl Session {
         loop {
             if let Some(header) = Header::parse(&self.input).map_err(lost)? {
                 if usize::try_from(header.len()).map_or(true, |length| length > self.max_message) {
-                    return Err(lost("a message of the server is larger than the limit"));
+                    return Err(Trouble::Large);
                 }
                 match Message::parse(&mut self.input).map_err(lost)? {
                     Some(Message::NoticeResponse(_) | Message::NotificationResponse(_)) => continue,
@@ -174,7 +176,7 @@ impl Session {
             match self.next().await {
                 Ok(Message::ReadyForQuery(body)) => return first.map_or(Ok(body.status()), Err),
                 Ok(_) => {}
-                Err(lost @ Trouble::Lost(_)) => return Err(lost),
+                Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
                 Err(refused) => first = first.or(Some(refused)),
             }
         }

@@ -156,3 +156,16 @@ async fn many_tables_come_in_parts() {
     let none = rig.call("database/tables", json!({"offset": 3000})).await.unwrap();
     assert_eq!((&none["count"], &none["truncated"]), (&json!(0), &json!(false)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_is_too_large_is_named_as_such() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 200000) \
+                SELECT group_concat('1234567890') FROM n";
+    let long = Ask { timeout: Duration::from_secs(10), ..ask(long) };
+    let large = bare(file(folder.path())).run(&long).await.unwrap_err();
+    assert!(
+        large.0.contains("a value is larger than an answer may be (1048576 bytes): select its length"),
+        "{large:?}"
+    );
+}

@@ -206,6 +206,18 @@ async fn files_are_found_by_name_and_by_text() {
     let nothing = yard.call("search", json!({})).await.unwrap_err();
     assert_eq!(nothing, "say what to search for: `glob`, `text` or both");
     assert!(yard.call("search", json!({"glob": "[a"})).await.unwrap_err().contains("is not a glob"));
+    for tool in ["file/search", "file/list"] {
+        let arguments = if tool == "file/search" {
+            json!({"path": "readme.txt", "text": "a"})
+        } else {
+            json!({"path": "readme.txt"})
+        };
+        let words = yard.rig.call(tool, arguments).await.unwrap_err();
+        assert!(
+            words.ends_with("readme.txt is a file and no folder: name the folder that it is in, or `read` it"),
+            "{words}"
+        );
+    }
 }
 
 #[tokio::test]

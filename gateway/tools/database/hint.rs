@@ -1,0 +1,31 @@
+//! What a statement that was refused most likely wanted, and how it is written here. A courtesy to models, which know many
+//! databases: it decides nothing, and looks at words where a parser has already refused.
+
+use lockgate_policy::sql::Dialect;
+
+/// What to say behind the reason, if there is something.
+pub(super) fn hint(dialect: Dialect, sql: &str) -> Option<&'static str> {
+    let sql = sql.trim_start();
+    let word: String = sql.chars().take_while(char::is_ascii_alphabetic).collect();
+    match word.to_ascii_uppercase().as_str() {
+        "SHOW" | "DESCRIBE" | "DESC" | "PRAGMA" => return Some("the tools `tables` and `schema` tell what is there"),
+        "EXPLAIN" => return Some("the tool `explain` tells the plan of a SELECT"),
+        "USE" => return Some("`connection` chooses the database"),
+        _ if sql.starts_with('\\') => return Some("the tools `tables` and `schema` tell what is there"),
+        _ => {}
+    }
+    match dialect {
+        Dialect::Postgres if plain(sql).contains('?') => Some("placeholders are written $1, $2 … in PostgreSQL, not ?"),
+        Dialect::Mysql if numbered(&plain(sql)) => Some("placeholders are written ? in MySQL and MariaDB, not $1"),
+        _ => None,
+    }
+}
+
+/// What is in no quotes, as far as that shows.
+fn plain(sql: &str) -> String {
+    sql.split('\'').step_by(2).collect()
+}
+
+fn numbered(sql: &str) -> bool {
+    sql.split('$').skip(1).any(|after| after.starts_with(|c: char| c.is_ascii_digit()))
+}
