@@ -27,7 +27,7 @@ pub struct Database {
     pub max_rows: Whole<1, 100_000, 1000>,
     /// Size of the rows of one answer, 64KiB–64MiB.
     pub result_size: Size<0x1_0000, 0x400_0000, 0x40_0000>,
-    /// Connections that are open to each database at the same time, 1–100.
+    /// Connections that are open to each database at the same time, 1–100; MySQL gets one more while an abandoned statement is ended.
     pub pool: Whole<1, 100, 4>,
 }
 
