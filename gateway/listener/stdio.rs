@@ -81,10 +81,14 @@ where
     };
     let mut face = Face::new(receive, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
+    let mut told = false;
     let ended = loop {
         tokio::select! {
             biased;
-            () = &mut shutdown => break Ok(()),
+            () = &mut shutdown => {
+                told = true;
+                break Ok(());
+            }
             written = &mut writer => {
                 // Nobody reads any more: there is nothing to finish.
                 face.running.abort_all();
@@ -99,7 +103,14 @@ where
             },
         }
     };
-    let cut = face.finish().await;
+    // Who has closed stdin may still read answers; who says so a second time does not wait for them.
+    let hurry = async {
+        match told {
+            true => std::future::pending().await,
+            false => shutdown.await,
+        }
+    };
+    let cut = face.finish(hurry).await;
     drop(face);
     let written = tokio::time::timeout(FAREWELL, &mut writer).await;
     writer.abort();
@@ -303,13 +314,14 @@ impl<R: Receive> Face<R> {
         }
     }
 
-    /// Lets requests finish within the grace time; gives the number of those that did not.
-    async fn finish(&mut self) -> usize {
+    /// Lets requests finish within the grace time, or until `hurry`; gives the number of those that did not.
+    async fn finish(&mut self, hurry: impl Future<Output = ()>) -> usize {
         self.flights.values().filter(|flight| flight.waits).for_each(|flight| flight.handle.abort());
         let all = async { while self.running.join_next().await.is_some() {} };
-        let cut = match tokio::time::timeout(self.limits.grace, all).await {
-            Ok(()) => 0,
-            Err(_) => self.running.len(),
+        let cut = tokio::select! {
+            () = all => 0,
+            () = hurry => self.running.len(),
+            () = tokio::time::sleep(self.limits.grace) => self.running.len(),
         };
         self.running.shutdown().await;
         self.end_session().await;

@@ -242,6 +242,27 @@ async fn at_the_end_of_the_input_requests_finish_or_are_cut_and_listens_are_not_
     assert_eq!(begin.elapsed().as_secs(), 5);
 }
 
+/// As clients end a server: they close stdin, wait a little, and send SIGTERM.
+#[tokio::test]
+async fn a_signal_after_the_end_of_the_input_waits_for_nothing() {
+    let (seen, mut saw) = mpsc::unbounded_channel();
+    let (stdout, _reader) = tokio::io::duplex(1024);
+    let (mut input, stdin) = tokio::io::duplex(1024);
+    let (signal, signalled) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async move { drop(signalled.await) };
+    let limits = Stdio { grace: Duration::from_secs(600), ..limits() };
+    let served = tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits, shutdown));
+    input.write_all(format!("{}\n", request("1", "hang", META)).as_bytes()).await.unwrap();
+    assert_eq!(saw.recv().await.unwrap(), "post - hang -");
+    drop(input);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!served.is_finished(), "answers are waited for");
+    signal.send(()).unwrap();
+    let cut = tokio::time::timeout(Duration::from_secs(10), served).await.unwrap().unwrap();
+    assert_eq!(cut.unwrap(), 1);
+    assert_eq!(saw.recv().await.unwrap(), "dropped");
+}
+
 #[tokio::test]
 async fn a_client_that_closes_its_end_drops_everything() {
     let (seen, mut saw) = mpsc::unbounded_channel();
