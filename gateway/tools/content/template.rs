@@ -201,11 +201,15 @@ impl Making {
                 return Ok(());
             }
         };
+        // What has a sign of its own vanishes with it when nothing is defined; the other kinds need a value.
+        let vanishes = !first.is_empty();
+        self.pattern.push_str(if vanishes { "(?:" } else { "" });
         for (at, variable) in variables.into_iter().enumerate() {
             self.pattern.push_str(&regex::escape(if at == 0 { first } else { between }));
             self.pattern.push_str(&variable.group(class, &regex::escape(between)));
             self.groups.push(Group::One(variable));
         }
+        self.pattern.push_str(if vanishes { ")?" } else { "" });
         Ok(())
     }
 

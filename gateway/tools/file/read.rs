@@ -23,7 +23,8 @@ impl Tool for Read {
             format!(
                 "Reads a file, whole or in part, at most {limit} bytes at once. Text comes as UTF-8; use `encoding` base64 or \
                  hex for other files. `offset` and `length` count bytes; `head` or `tail` give the first or last lines \
-                 instead. `next` is the `offset` to go on with, when the file goes on.",
+                 instead. `next` is the `offset` to go on with, when the file goes on; `truncated` says that `tail` would have \
+                 more lines before the first.",
             ),
         )
         .input(
@@ -42,7 +43,7 @@ impl Tool for Read {
                 "path": {"type": "string"}, "type": {"type": "string"}, "mimeType": {"type": "string"},
                 "size": {"type": "integer"}, "modified": {"type": "string"}, "encoding": {"enum": NAMES},
                 "offset": {"type": "integer"}, "length": {"type": "integer"}, "next": {"type": "integer"},
-                "content": {"type": "string"}
+                "truncated": {"type": "boolean"}, "content": {"type": "string"}
             }),
             &["path", "type", "size", "modified", "encoding", "offset", "length", "content"],
         )
@@ -74,12 +75,16 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
     let wanted = arguments.maybe_whole("length").and_then(|n| usize::try_from(n).ok()).unwrap_or(limit).min(limit);
     let offset = if tail.is_some() { size.saturating_sub(wanted as u64) } else { offset };
     let mut bytes = part(&file, offset, wanted).map_err(|errno| place.words(errno))?;
-    let mut start = offset;
+    let (mut start, mut truncated) = (offset, false);
     if let Some(lines) = head {
         bytes.truncate(end_of_lines(&bytes, lines));
     }
     if let Some(lines) = tail {
-        let from = start_of_lines(&bytes, lines);
+        let first = start_of_lines(&bytes, lines);
+        // Fewer lines than wanted, though the file has more before them. What is left of a character at the cut goes, too.
+        truncated = first.is_none() && offset > 0;
+        let torn = if truncated && encoding == Encoding::Utf8 { rest_of_character(&bytes) } else { 0 };
+        let from = first.unwrap_or(torn);
         bytes.drain(..from);
         start += from as u64;
     }
@@ -97,6 +102,9 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
     entry["length"] = length.into();
     if next < size {
         entry["next"] = next.into();
+    }
+    if truncated {
+        entry["truncated"] = true.into();
     }
     let content = encoding.encode(&place.path, bytes)?;
     Ok(shown(entry, content, encoding))
@@ -147,11 +155,17 @@ fn end_of_lines(bytes: &[u8], lines: u64) -> usize {
         .unwrap_or(bytes.len())
 }
 
-fn start_of_lines(bytes: &[u8], lines: u64) -> usize {
+/// Where so many last lines begin; `None` when there are fewer, or no more than these.
+fn start_of_lines(bytes: &[u8], lines: u64) -> Option<usize> {
     // The end of the last line is no start of another one.
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let starts = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-    starts.into_iter().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX)).unwrap_or_default()
+    starts.into_iter().nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
+}
+
+/// How many bytes at the beginning belong to a character that began before.
+fn rest_of_character(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|byte| (0x80..0xC0).contains(*byte)).count()
 }
 
 fn whole_characters(bytes: &[u8]) -> usize {

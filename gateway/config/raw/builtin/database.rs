@@ -13,7 +13,7 @@ use super::super::leaf::{List, Seconds, Size, Text, Toggle, Whole};
 pub struct Database {
     /// Databases by name, at most 64. The variable `DATABASE_URL`, when it is set, is one more, called `default`.
     pub connections: BTreeMap<String, Connection>,
-    /// The one that is meant when a caller names none. Default: `default`, or the first, or `embedded`.
+    /// The one that is meant when a caller names none. Default: `default`, or the first by name, or `embedded`.
     pub default: Option<Text>,
     /// SQLite databases of the gateway's own, one for each organisation, into which CSV resources are imported.
     pub embedded: Embedded,

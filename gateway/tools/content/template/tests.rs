@@ -24,6 +24,11 @@ fn what_was_expanded_is_found_again() {
         ("a:X{.var}", "a:X.value", vec![var]),
         ("a:X{.x,y}", "a:X.1024.768", vec![x, y]),
         ("a:{/var}", "a:/value", vec![var]),
+        ("a:d{/var}", "a:d", vec![]),
+        ("a:d/f{.var}{#x}{;y}", "a:d/f", vec![]),
+        ("a:d/f{.var}{#x}{;y}", "a:d/f.value;y=768", vec![var, y]),
+        ("a:d/f{.var}{#x}", "a:d/f#1024", vec![x]),
+        ("a:{x}{/var,y}", "a:1024", vec![x]),
         ("a:{/var,x}/here", "a:/value/1024/here", vec![var, x]),
         ("a:{;x,y}", "a:;x=1024;y=768", vec![x, y]),
         ("a:{;x,y,empty}", "a:;x=1024;y=768;empty", vec![("empty", ""), x, y]),
@@ -56,6 +61,8 @@ fn what_was_expanded_is_found_again() {
 fn what_was_not_expanded_from_it_is_not_found() {
     for (template, uri) in [
         ("a:{var}", "a:"),
+        ("a:{+path}", "a:"),
+        ("a:{x}{/var,y}", "a:1024/value"),
         ("a:{var}", "a:x/y"),
         ("a:{var}", "a:x?y"),
         ("a:{var}", "b:x"),

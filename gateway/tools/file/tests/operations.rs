@@ -245,6 +245,23 @@ async fn a_server_whose_root_is_missing_says_so_and_harms_no_other() {
     assert!(yard.rig.call("system/info", json!({})).await.is_ok());
 }
 
+/// What is before the part that fits is not left out without a word, and no character is torn.
+#[tokio::test]
+async fn the_last_lines_of_a_long_file_say_that_more_stands_before() {
+    let yard = Yard::with(|config| config.limits.read_bytes = 1024);
+    std::fs::write(yard.path("data/long.txt"), "é\n".repeat(1000)).unwrap();
+    std::fs::write(yard.path("data/one.txt"), "é".repeat(1000) + "x").unwrap();
+    let tail = async |path: &str, lines: u64| yard.call("read", json!({"path": path, "tail": lines})).await.unwrap();
+    let whole = tail("long.txt", 3).await;
+    assert_eq!((&whole["content"], &whole["truncated"]), (&json!("é\né\né\n"), &Value::Null));
+    let cut = tail("long.txt", 900).await;
+    assert!(cut["truncated"] == true && cut["offset"] == 3000 - cut["length"].as_u64().unwrap(), "{cut}");
+    assert!(cut["content"].as_str().unwrap().lines().count() >= 340);
+    let one = tail("one.txt", 1).await;
+    assert_eq!((&one["truncated"], &one["length"], &one["offset"]), (&json!(true), &json!(1023), &json!(978)));
+    assert_eq!(tail("readme.txt", 9).await["truncated"], Value::Null);
+}
+
 /// The good roots are served; relative paths, which are meant for the first one, lead to no other.
 #[tokio::test]
 async fn a_missing_root_harms_no_other_root() {
