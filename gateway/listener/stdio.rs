@@ -81,14 +81,10 @@ where
     };
     let mut face = Face::new(receive, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
-    let mut told = false;
-    let ended = loop {
+    let (told, ended) = loop {
         tokio::select! {
             biased;
-            () = &mut shutdown => {
-                told = true;
-                break Ok(());
-            }
+            () = &mut shutdown => break (true, Ok(())),
             written = &mut writer => {
                 // Nobody reads any more: there is nothing to finish.
                 face.running.abort_all();
@@ -98,18 +94,13 @@ where
             Some(done) = face.running.join_next_with_id() => face.forget(done.map_or_else(|e| e.id(), |(id, ())| id)),
             line = lines.next() => match line {
                 Ok(Some(line)) => face.take(line).await,
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
+                Ok(None) => break (false, Ok(())),
+                Err(error) => break (false, Err(error)),
             },
         }
     };
     // Who has closed stdin may still read answers; who says so a second time does not wait for them.
-    let hurry = async {
-        match told {
-            true => std::future::pending().await,
-            false => shutdown.await,
-        }
-    };
+    let hurry = async { if told { std::future::pending().await } else { shutdown.await } };
     let cut = face.finish(hurry).await;
     drop(face);
     let written = tokio::time::timeout(FAREWELL, &mut writer).await;

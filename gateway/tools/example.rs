@@ -1,6 +1,8 @@
 //! The `example` server: harmless tools, a prompt and resources to try a client with. It keeps nothing and reaches
 //! nothing.
 
+mod echo;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +17,6 @@ use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
 const README: &str = "example://readme";
 const NOTE: &str = "example://note/";
 const NOTES: &str = "example://note/{name}";
-/// Longest text that is echoed, in characters.
-const MAX_TEXT: usize = 10_000;
 /// Longest name that is greeted or has a note, in bytes.
 const MAX_NAME: usize = 100;
 /// How long what never changes may be kept.
@@ -26,30 +26,8 @@ const NAMES: [&str; 6] = ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Margaret
 pub(crate) fn made() -> Made {
     Made {
         instructions: "Harmless tools to try a client with. They change nothing.".into(),
-        tools: vec![Box::new(Echo), Box::new(Add), Box::new(Count)],
+        tools: vec![Box::new(echo::Echo), Box::new(Add), Box::new(Count)],
         material: Some(Arc::new(Examples)),
-    }
-}
-
-struct Echo;
-
-impl Tool for Echo {
-    fn card(&self) -> Card {
-        Card::new(
-            "example/echo",
-            "Echo",
-            "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
-        )
-        .input(
-            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give back"}}),
-            &["text"],
-        )
-        .output(json!({"text": {"type": "string"}}), &["text"])
-        .tags(&["example"])
-    }
-
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
-        Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::tree::{File, files, hold, root};
 
 const MARK: &str = "<!-- test: ";
+/// Before a block that stands in this file, line by line.
+const FROM: &str = "<!-- from: ";
 
 /// Blocks of a page that no mark stands before, and marks that no block follows.
 fn unmarked(text: &str) -> Vec<String> {
@@ -22,6 +24,16 @@ fn unmarked(text: &str) -> Vec<String> {
         }
     }
     offences
+}
+
+/// The blocks of a page that are copied from a file: its path, and the block.
+fn copied(page: &'static str) -> Vec<(&'static str, &'static str)> {
+    let marks = page.split(FROM).skip(1);
+    let copy = |rest: &'static str| {
+        let (path, rest) = rest.split_once(" -->\n```rust\n")?;
+        Some((path, rest.split_once("```\n")?.0))
+    };
+    marks.map(|rest| copy(rest).unwrap_or((rest.lines().next().unwrap_or_default(), ""))).collect()
 }
 
 /// Relative links of a page to files that are not there.
@@ -70,6 +82,19 @@ fn the_table_of_corpora_is_true() {
     for file in corpora {
         let name = file.path.trim_start_matches("tests/corpora/");
         assert!(page.contains(&format!("| `{name}` | ")), "tests/README.md lacks {name}");
+    }
+}
+
+/// The walk-through of a first tool is the code itself.
+#[test]
+fn the_walk_through_is_the_code() {
+    let blocks = copied(text("CONTRIBUTING.md"));
+    assert_eq!(blocks.len(), 4, "{blocks:?}");
+    for (path, block) in blocks {
+        let whole = block.starts_with("//!");
+        let code = text(path);
+        let there = if whole { code == block } else { code.contains(block) };
+        assert!(!block.is_empty() && there, "CONTRIBUTING.md shows of {path} what is not there:\n{block}");
     }
 }
 

@@ -156,3 +156,11 @@ async fn every_listed_item_is_complete() {
         }
     }
 }
+
+/// The walk-through of CONTRIBUTING.md ends here.
+#[tokio::test]
+async fn echo_gives_back_what_it_is_given() {
+    let rig = rig(&plain());
+    assert_eq!(rig.call("example/echo", json!({"text": "hi"})).await, Ok(json!({"text": "hi"})));
+    assert!(rig.call("example/echo", json!({})).await.unwrap_err().contains("text"));
+}

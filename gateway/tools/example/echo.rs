@@ -1,0 +1,31 @@
+//! `example/echo`: the smallest tool. CONTRIBUTING.md shows it as the one to begin with.
+
+use lockgate_upstream::BoxFuture;
+use serde_json::json;
+
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+
+/// Longest text that is echoed, in characters.
+const MAX_TEXT: usize = 10_000;
+
+pub(super) struct Echo;
+
+impl Tool for Echo {
+    fn card(&self) -> Card {
+        Card::new(
+            "example/echo",
+            "Echo",
+            "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
+        )
+        .input(
+            json!({"text": {"type": "string", "maxLength": MAX_TEXT, "description": "What to give back"}}),
+            &["text"],
+        )
+        .output(json!({"text": {"type": "string"}}), &["text"])
+        .tags(&["example"])
+    }
+
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+        Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
+    }
+}
