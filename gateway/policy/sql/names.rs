@@ -73,11 +73,11 @@ impl Named {
         if self.dialect == Dialect::Mysql && schema.is_none() && table.lower == "dual" {
             return Ok(());
         }
-        if !self.system && self.is_system(schema.map(|s| s.lower.as_str()), &table.lower) {
-            return no(format!("the system table {} is not allowed", shown(name)));
-        }
         let default = Name { exact: self.default_schema.clone(), lower: self.default_schema.to_ascii_lowercase() };
         let schema = schema.unwrap_or(&default);
+        if !self.system && self.is_system(&schema.lower, &table.lower) {
+            return no(format!("the system table {} is not allowed", shown(name)));
+        }
         if !self.schemas.allows(&[schema]) {
             return no(format!("the schema of the table {} is not allowed", shown(name)));
         }
@@ -91,10 +91,10 @@ impl Named {
         Ok(())
     }
 
-    fn is_system(&self, schema: Option<&str>, table: &str) -> bool {
+    fn is_system(&self, schema: &str, table: &str) -> bool {
         match self.dialect {
-            Dialect::Postgres => table.starts_with("pg_") || schema.is_some_and(|schema| schema.starts_with("pg_")),
-            Dialect::Mysql => schema.is_some_and(|schema| MYSQL_SYSTEM.contains(&schema)),
+            Dialect::Postgres => table.starts_with("pg_") || schema.starts_with("pg_"),
+            Dialect::Mysql => MYSQL_SYSTEM.contains(&schema),
             Dialect::Sqlite => {
                 let own = ["sqlite_master", "sqlite_schema"];
                 (table.starts_with("sqlite_") && !own.contains(&table))

@@ -98,6 +98,8 @@ fn tables_are_compared_as_the_database_knows_them() {
     }
     let schemas = spec(Dialect::Postgres, |spec| spec.schemas = globs(&["shop"], &[]));
     assert!(schemas.check("SELECT * FROM shop.a").is_ok() && schemas.check("SELECT * FROM a").is_err());
+    let at_home = spec(Dialect::Mysql, |spec| spec.default_schema = Some("MySQL".into()));
+    assert!(at_home.check("SELECT * FROM user").is_err() && at_home.check("SELECT * FROM shop.user").is_ok());
     let mysql = spec(Dialect::Mysql, |spec| spec.tables = globs(&["orders"], &["secret"]));
     assert!(mysql.check("SELECT * FROM orders").is_ok() && mysql.check("SELECT 1 FROM dual").is_ok());
     for refused in ["SELECT * FROM Orders", "SELECT * FROM SECRET", "WITH Secret AS (SELECT 1) SELECT * FROM secret"] {
