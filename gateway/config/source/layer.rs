@@ -6,7 +6,7 @@ use figment::value::{Dict, Map};
 use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
-use super::node::Node;
+use super::node::{Node, Value};
 use crate::problem::{MOST, Place, Problem, Problems};
 use crate::raw::Root;
 use crate::suggest;
@@ -20,11 +20,13 @@ pub struct Layer {
     pub root: Node,
     /// Paths that were taken out because they were wrong.
     pub damaged: Vec<Vec<String>>,
+    /// Those of them that stood in a list, so that the ones behind them have moved up.
+    gaps: Vec<Vec<String>>,
 }
 
 impl Layer {
     pub fn new(root: Node) -> Self {
-        Self { root, damaged: Vec::new() }
+        Self { root, damaged: Vec::new(), gaps: Vec::new() }
     }
 
     /// Reports and takes out whatever does not fit the raw types of a configuration.
@@ -43,23 +45,42 @@ impl Layer {
             if !self.lost(&error, &path) {
                 problems.push(self.explain(&error, &path));
             }
+            let written = self.written(&path);
+            let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
+            if parent.is_some_and(|parent| matches!(parent.value, Value::List(_))) {
+                self.gaps.push(written.clone());
+            }
             if self.root.remove(&path).is_none() {
                 self.root = Node::map(Place::Nowhere);
             }
-            self.damaged.push(path);
+            self.damaged.push(written);
         }
         None
+    }
+
+    /// The path of something as it was before anything was taken out of lists.
+    fn written(&self, path: &[String]) -> Vec<String> {
+        let mut written: Vec<String> = Vec::with_capacity(path.len());
+        for part in path {
+            let gaps = self.gaps.iter().filter_map(|gap| Some((gap.split_last()?, gap.last()?.parse::<usize>().ok()?)));
+            let mut before: Vec<usize> = gaps.filter(|((_, list), _)| *list == written).map(|(_, at)| at).collect();
+            before.sort_unstable();
+            let at = part.parse::<usize>().ok().filter(|_| !before.is_empty());
+            let moved = at.map(|at| before.iter().fold(at, |at, gap| at + usize::from(*gap <= at)));
+            written.push(moved.map_or_else(|| part.clone(), |at| at.to_string()));
+        }
+        written
     }
 
     /// Whether something is missing only because what was written there was wrong, which is told already.
     fn lost(&self, error: &Error, path: &[String]) -> bool {
         let Kind::MissingField(name) = &error.kind else { return false };
-        let whole: Vec<&str> = path.iter().map(String::as_str).chain([name.as_ref()]).collect();
-        self.damaged.iter().any(|damaged| damaged.iter().map(String::as_str).eq(whole.iter().copied()))
+        let whole: Vec<String> = self.written(path).into_iter().chain([name.to_string()]).collect();
+        self.damaged.contains(&whole)
     }
 
     fn explain(&self, error: &Error, path: &[String]) -> Problem {
-        let key = path.join(".");
+        let key = self.written(path).join(".");
         let place = self.root.place_of(path).unwrap_or(Place::Nowhere);
         let shown = self.root.get(path).map(|node| node.shown(path)).unwrap_or_default();
         match &error.kind {
