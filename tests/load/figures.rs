@@ -134,7 +134,7 @@ impl Figures<'_> {
                     unit,
                     value: counted.as_ref().map(of_era).map_err(Clone::clone),
                     limit: None,
-                    required: false,
+                    required: true,
                 });
             };
             add("allocations per call", "", |per_call| per_call.allocations);

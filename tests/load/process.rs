@@ -24,7 +24,8 @@ pub struct Running {
 impl Running {
     /// Starts a command with its output and errors in `folder/name.log`.
     pub fn start(name: &'static str, command: &mut Command, folder: &Path) -> anyhow::Result<Self> {
-        let output = folder.join(format!("{name}.log"));
+        // Names of targets hold paths.
+        let output = folder.join(format!("{}.log", name.replace('/', "")));
         let log = File::create(&output).with_context(|| format!("create {}", output.display()))?;
         let again = log.try_clone().context("share a log")?;
         let child = command
