@@ -99,6 +99,17 @@ fn the_walk_through_is_the_code() {
 }
 
 #[test]
+fn every_integration_test_is_explained() {
+    let page = text("tests/README.md");
+    let tests = files().iter().filter_map(|file| file.path.strip_prefix("tests/integration/"));
+    let tests: Vec<&str> = tests.filter(|name| name.ends_with(".rs") && !name.contains('/')).collect();
+    assert!(tests.len() > 20, "{tests:?}");
+    for name in tests.into_iter().filter(|name| !["lib.rs", "rig.rs"].contains(name)) {
+        assert!(page.contains(&format!("| `{name}` | ")), "tests/README.md lacks {name}");
+    }
+}
+
+#[test]
 fn links_lead_somewhere() {
     hold(|file| file.path.ends_with(".md"), 10, broken_links);
 }
