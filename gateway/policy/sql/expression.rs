@@ -6,6 +6,7 @@ use sqlparser::ast::{
     Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
+use super::Dialect;
 use super::cast;
 use super::lex::no;
 use super::query::{Walk, plain_wildcard};
@@ -36,6 +37,9 @@ impl Walk<'_> {
             let mut here = expression;
             while let Expr::BinaryOp { left, op, right } = here {
                 operator(op)?;
+                if *op == BinaryOperator::PGRegexMatch && walk.named.dialect() != Dialect::Postgres {
+                    return no("`~` stands before one value here, not between two");
+                }
                 walk.expression(right)?;
                 here = left;
             }

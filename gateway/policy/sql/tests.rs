@@ -110,6 +110,15 @@ fn tables_are_compared_as_the_database_knows_them() {
 }
 
 #[test]
+fn a_tilde_compares_in_postgres_alone() {
+    for (dialect, compares) in [(Dialect::Postgres, true), (Dialect::Mysql, false), (Dialect::Sqlite, false)] {
+        assert_eq!(rule(dialect).check("SELECT a ~ b FROM t").is_ok(), compares, "{dialect:?}");
+        assert_eq!(rule(dialect).check("SELECT a ~ ~b FROM t").is_ok(), compares, "{dialect:?}");
+        assert!(rule(dialect).check("SELECT ~a, ~ ~b FROM t").is_ok(), "{dialect:?}");
+    }
+}
+
+#[test]
 fn a_refusal_is_short_whatever_the_name() {
     let text = format!("SELECT 1 FROM \"{}\"", "\u{e9}\u{1}".repeat(500));
     let refusal = rule(Dialect::Mysql).check(&text).unwrap_err();
