@@ -96,15 +96,16 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
     }
 }
 
-/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, and signs that stand side
-/// by side, of which it makes one operator.
+/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, a name that begins with `_`
+/// after a dot, and signs that stand side by side, of which it makes one operator.
 fn respelled(dialect: Dialect, text: &str) -> String {
     let (mut plain, mut before) = (String::with_capacity(text.len() + 16), ' ');
     for c in text.chars() {
         match c {
+            '_' if before == '.' => plain.push('x'),
             '$' if before.is_ascii_alphanumeric() || before == '_' => plain.push('_'),
             '@' if dialect == Dialect::Sqlite => plain.push_str(":_"),
-            '~' if before == '~' && dialect == Dialect::Sqlite => plain.push_str(" ~"),
+            '~' if before == '~' && dialect != Dialect::Postgres => plain.push_str(" ~"),
             '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => plain.extend([' ', c]),
             c => plain.push(c),
         }

@@ -95,13 +95,17 @@ impl Lexer<'_> {
         }
     }
 
+    /// The last token that is no space.
+    fn before(&self) -> Option<&Token> {
+        self.tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
+    }
+
     fn push(&mut self, token: Token) -> Result<(), Refusal> {
         let strings = |token: Option<&Token>| {
             let last = token.filter(|token| !matches!(token, Token::Whitespace(_)));
             matches!(last, Some(Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)))
         };
-        let before = self.tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)));
-        if strings(before) && strings(Some(&token)) {
+        if strings(self.before()) && strings(Some(&token)) {
             return no("two string literals stand side by side: write one string, or put || or a comma between them");
         }
         match token {
@@ -272,7 +276,7 @@ impl Lexer<'_> {
     }
 
     pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
-        if matches!(self.tokens.last(), Some(Token::Period)) {
+        if matches!(self.before(), Some(Token::Period)) {
             return no("a parameter stands where a name must stand: write the name itself");
         }
         let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());

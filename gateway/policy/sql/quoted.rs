@@ -69,6 +69,10 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
         if character == quote && escaped && escapes == Escapes::Perhaps {
             return no("a backslash stands before a quote: write the quote twice");
         }
+        // Some numbers are no character, and then PostgreSQL refuses the statement.
+        if escaped && escapes == Escapes::Always && matches!(character, '0'..='7' | 'x' | 'u' | 'U') {
+            return no("a character is given by its number in a string: write the character itself");
+        }
         if character == quote && !(escaped && escapes == Escapes::Always) {
             if characters.peek().is_none_or(|(_, next)| *next != quote) {
                 lexer.at += at + 2;

@@ -119,6 +119,28 @@ fn a_tilde_compares_in_postgres_alone() {
 }
 
 #[test]
+fn a_parameter_is_no_name_of_a_column() {
+    for (dialect, parameter) in [(Dialect::Postgres, "$1"), (Dialect::Mysql, "?"), (Dialect::Sqlite, "@a")] {
+        for between in ["", " ", "/**/", "\n"] {
+            let text = format!("SELECT e.{between}{parameter} FROM e");
+            assert!(rule(dialect).check(&text).is_err(), "{text}");
+        }
+        assert!(rule(dialect).check(&format!("SELECT e.a, {parameter} FROM e")).is_ok());
+    }
+}
+
+#[test]
+fn characters_are_not_given_by_numbers() {
+    let rule = rule(Dialect::Postgres);
+    for refused in [r"E'a\0'", r"E'\101'", r"E'\x41'", r"E'\u0041'", r"E'\U00000041'", r"E'\\\0'"] {
+        assert!(rule.check(&format!("SELECT {refused}")).is_err(), "{refused}");
+    }
+    for allowed in [r"E'a\n\t\'b'", r"E'\\0'", r"'\0'", r"E'0x\\u'"] {
+        assert!(rule.check(&format!("SELECT {allowed}")).is_ok(), "{allowed}");
+    }
+}
+
+#[test]
 fn a_refusal_is_short_whatever_the_name() {
     let text = format!("SELECT 1 FROM \"{}\"", "\u{e9}\u{1}".repeat(500));
     let refusal = rule(Dialect::Mysql).check(&text).unwrap_err();
