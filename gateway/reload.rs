@@ -1,17 +1,19 @@
 //! Saving a configuration file takes effect at once: only what differs changes. A broken file changes nothing, and the
-//! log says why. Other files in the same folders, such as an audit trail or a database, cost a look at the folder.
+//! log says why. Other files in the same folders, such as an audit trail or a database, cost nothing while they are read or
+//! written, and a look at the folder when they are closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{FutureExt, StreamExt};
+use inotify::{EventStream, Inotify, WatchMask};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_telemetry::Guard;
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::mpsc;
 
 use crate::app::App;
 
@@ -29,19 +31,16 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
         return;
     }
     tokio::spawn(async move {
-        let (sender, mut changes) = mpsc::channel(1);
-        let mut watcher = match watcher(sender) {
+        let mut watcher = match Watcher::new() {
             Ok(watcher) => watcher,
             Err(error) => return tracing::warn!(%error, "configuration files are not watched; restart after a change"),
         };
         let mut current = loaded.config;
         let mut files = loaded.files;
-        let mut folders = follow(&mut watcher, &files, &BTreeSet::new());
+        let mut folders = watcher.follow(&files);
         // What was changed between reading the files and watching them is seen at the first event.
         let mut seen = Look::default();
-        while changes.recv().await.is_some() {
-            tokio::time::sleep(SETTLE).await;
-            while changes.try_recv().is_ok() {}
+        while watcher.changed().await.is_some() {
             let look = Look::at(&files, &folders);
             if look == seen {
                 continue;
@@ -63,7 +62,7 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                 Ok(new) if new.config == current => {}
                 Ok(new) if !take_over(&app, &log, &current, &new.config) => {}
                 Ok(new) => {
-                    folders = follow(&mut watcher, &new.files, &folders);
+                    folders = watcher.follow(&new.files);
                     if files != new.files {
                         files = new.files;
                         seen = Look::default();
@@ -72,6 +71,7 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                 }
             }
         }
+        tracing::warn!("configuration files are not watched any more; restart after a change");
     });
 }
 
@@ -96,24 +96,41 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
     true
 }
 
-fn watcher(sender: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
-    notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        let read_only = event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_)));
-        if !read_only {
-            let _ = sender.try_send(());
-        }
-    })
-}
+/// Folders that the kernel watches: editors and Kubernetes replace files rather than writing into them.
+struct Watcher(EventStream<[u8; 4096]>);
 
-/// Watches the folders of the files: editors and Kubernetes replace files rather than writing into them.
-fn follow(watcher: &mut RecommendedWatcher, files: &[PathBuf], old: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
-    let folders: BTreeSet<PathBuf> = files.iter().filter_map(|f| f.parent().map(Path::to_path_buf)).collect();
-    for folder in folders.difference(old) {
-        if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-            tracing::warn!(folder = %folder.display(), %error, "this folder is not watched");
-        }
+impl Watcher {
+    /// Needs a runtime.
+    fn new() -> io::Result<Self> {
+        Inotify::init()?.into_event_stream([0; 4096]).map(Self)
     }
-    folders
+
+    /// Watches the folders of these files, too.
+    fn follow(&self, files: &[PathBuf]) -> BTreeSet<PathBuf> {
+        // Opening, reading and writing are left out: each use of a database beside the configuration would wake somebody.
+        let events = WatchMask::CLOSE_WRITE
+            | WatchMask::CREATE
+            | WatchMask::DELETE
+            | WatchMask::MOVED_FROM
+            | WatchMask::MOVED_TO
+            | WatchMask::ATTRIB;
+        let folders: BTreeSet<PathBuf> = files.iter().filter_map(|f| f.parent().map(Path::to_path_buf)).collect();
+        for folder in &folders {
+            // One that is watched already stays as it is.
+            if let Err(error) = self.0.watches().add(folder, events) {
+                tracing::warn!(folder = %folder.display(), %error, "this folder is not watched");
+            }
+        }
+        folders
+    }
+
+    /// Waits until something has changed, and a little longer. Whatever happened, the folders have to be looked at.
+    async fn changed(&mut self) -> Option<()> {
+        self.0.next().await?.ok()?;
+        tokio::time::sleep(SETTLE).await;
+        while let Some(Some(Ok(_))) = self.0.next().now_or_never() {}
+        Some(())
+    }
 }
 
 /// What tells a change of the configuration from writes to other files beside it: the state of each file that was read, and
