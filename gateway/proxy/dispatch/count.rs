@@ -124,14 +124,18 @@ fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Ask
     }
 }
 
-/// The name or URI that was used; only its beginning when it is long, because it may be as long as a whole body.
+/// The name or URI that was used; only its beginning when it is long, because it may be as long as a whole body. The trail cuts
+/// it and says so.
 fn named(asked: &Asked) -> Option<String> {
     let request = &asked.request;
     let named = match request.method {
         Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
         method => method.target().and_then(|key| request.param_str(key)),
     };
-    named.map(|name| name.chars().take(audit::MAX_TEXT).collect())
+    named.map(|name| match name.floor_char_boundary(2 * audit::MAX_TEXT) {
+        end if end < name.len() => name.get(..end).unwrap_or_default().to_owned(),
+        _ => name.into_owned(),
+    })
 }
 
 fn arguments(asked: &Asked) -> Option<&[u8]> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blake3::Hash;
 
+use super::chain::hex;
 use crate::counters::{Outcome, Rejection};
 use crate::log::is_dangerous;
 
@@ -209,7 +210,10 @@ impl Kept {
         };
         out.extend_from_slice(b",\"arguments\":{\"bytes\":");
         out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
-        plain(out, "digest", &digest.to_hex());
+        key(out, "digest");
+        out.push(b'"');
+        out.extend_from_slice(&hex(&digest));
+        out.push(b'"');
         if let (Self::Text(raw), Arguments::Redacted) = (self, style.arguments) {
             let redacted = (style.redact)(raw);
             cut_text(out, "redacted", &String::from_utf8_lossy(&redacted), MAX_REDACTED);
@@ -257,8 +261,9 @@ fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
 }
 
 fn cut_text(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
-    // Nearly all texts are short and need no escapes.
-    if value.len() <= most && value.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which is faster than to stop.
+    let needs_escape = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
+    if value.len() <= most && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
         return plain(out, name, value);
     }
     key(out, name);
