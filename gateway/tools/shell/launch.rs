@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use lockgate_upstream::Group;
 use parking_lot::Mutex;
@@ -18,7 +19,9 @@ use tokio::runtime::Handle;
 use super::confine;
 
 /// How many wait at most, from the first call on.
-const WAITING: usize = 4;
+const WAITING: usize = 8;
+/// How long after a call, and after each other, they are started: they share the processors with the programs of calls.
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// A process that waits for its plan.
 pub(super) struct Launcher {
@@ -101,6 +104,7 @@ impl Line {
 
     fn fill(&self) {
         while self.waiting.lock().len() < self.most {
+            std::thread::sleep(PAUSE);
             match Launcher::start(&self.program, false) {
                 Ok(launcher) => self.waiting.lock().push_back(launcher),
                 Err(error) => return tracing::warn!(%error, "builtin.shell: no launcher could be started ahead"),
