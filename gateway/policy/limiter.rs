@@ -1,15 +1,17 @@
 //! Counting requests. The limiter here counts in this process, in bounded memory; one that several processes share can
 //! take its place behind the same trait.
 
+mod pace;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, RateLimiter};
+
+use pace::Pace;
 
 /// An allowance: so many per period, with so many at once; and so many at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,29 +52,23 @@ impl Drop for Held {
     }
 }
 
-/// Callers and the like that one policy remembers; those beyond share a few allowances.
-const MAX_KEYS: usize = 100_000;
-const SHARED: u64 = 1024;
-/// Requests between two looks at how many are remembered.
-const LOOK_EVERY: u32 = 256;
 /// How long to wait for a running request to end: nobody knows, so this is a guess.
 const GUESS: Duration = Duration::from_secs(1);
 /// Most policies whose counts are kept.
 const MAX_BUCKETS: usize = 16_384;
 
-/// Counts in this process. Counts outlive a reload of policies, as long as a policy keeps its name and allowance.
+/// Counts in this process. Counts outlive every reload of policies: they belong to a policy's name, also when its numbers
+/// change, and also when it is gone for as long as somebody's allowance is not whole again.
 #[derive(Default)]
 pub struct Local {
-    buckets: RwLock<std::collections::HashMap<Box<str>, Arc<Bucket>>>,
+    buckets: RwLock<HashMap<Box<str>, Arc<Bucket>>>,
 }
 
 struct Bucket {
     quota: Quota,
-    limiter: Option<DefaultKeyedRateLimiter<u64>>,
+    /// That of the quota; where it has none, that of the last one that had, in case it comes back.
+    pace: Option<Arc<Pace>>,
     running: Arc<Running>,
-    clock: DefaultClock,
-    decisions: AtomicU32,
-    full: AtomicBool,
 }
 
 impl Local {
@@ -87,13 +83,20 @@ impl Local {
             return known;
         }
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = buckets.get(name).filter(|bucket| bucket.quota == *quota) {
-            return Arc::clone(known);
+        let new = match buckets.get(name) {
+            Some(known) if known.quota == *quota => return Arc::clone(known),
+            Some(known) => known.changed_to(quota.clone()),
+            None => Bucket {
+                pace: quota.rate.and_then(Pace::new).map(Arc::new),
+                quota: quota.clone(),
+                running: Arc::default(),
+            },
+        };
+        if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(name) {
+            let least = buckets.iter().min_by_key(|(_, bucket)| bucket.remembers()).map(|(name, _)| name.clone());
+            least.and_then(|least| buckets.remove(&least));
         }
-        if buckets.len() >= MAX_BUCKETS {
-            buckets.clear();
-        }
-        let new = Arc::new(Bucket::new(quota.clone()));
+        let new = Arc::new(new);
         buckets.insert(name.into(), Arc::clone(&new));
         new
     }
@@ -106,43 +109,38 @@ impl Limiter for Local {
 
     fn sweep(&self) {
         let all: Vec<_> = self.buckets.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        for bucket in all {
-            if let Some(limiter) = &bucket.limiter {
-                limiter.retain_recent();
-                bucket.full.store(limiter.len() >= MAX_KEYS, Ordering::Relaxed);
-            }
-        }
+        all.iter().filter_map(|bucket| bucket.pace.as_ref()).for_each(|pace| pace.sweep());
+        drop(all);
+        // One that is in use right now is about to remember something.
+        let used = |bucket: &Arc<Bucket>| Arc::strong_count(bucket) > 1 || bucket.remembers() > 0;
+        self.buckets.write().unwrap_or_else(PoisonError::into_inner).retain(|_, bucket| used(bucket));
     }
 }
 
 impl Bucket {
-    fn new(quota: Quota) -> Self {
-        let limiter = quota.rate.and_then(|(number, period, burst)| {
-            let pace = governor::Quota::with_period(period / number.get())?.allow_burst(burst);
-            Some(RateLimiter::keyed(pace))
-        });
-        Self {
-            limiter,
-            quota,
-            running: Arc::default(),
-            clock: DefaultClock::default(),
-            decisions: AtomicU32::new(0),
-            full: AtomicBool::new(false),
-        }
+    /// The same policy with other numbers. What was used and what runs stays so: saving a file gives nothing back.
+    fn changed_to(&self, quota: Quota) -> Self {
+        let pace = match (&self.pace, quota.rate) {
+            (Some(pace), Some(rate)) if pace.rate != rate => pace.changed_to(rate).map(Arc::new),
+            (None, Some(rate)) => Pace::new(rate).map(Arc::new),
+            (pace, _) => pace.clone(),
+        };
+        Self { quota, pace, running: Arc::clone(&self.running) }
+    }
+
+    /// How much would be forgotten without it.
+    fn remembers(&self) -> usize {
+        self.pace.as_ref().map_or(0, |pace| pace.len()) + self.running.len()
     }
 
     fn take(&self, key: u64) -> Result<Option<Held>, (Duration, bool)> {
         // Before the rate, so that what finds no place does not use up the allowance.
         let held = self.quota.concurrency.map(|most| self.enter(key, most)).transpose()?;
-        let Some(limiter) = &self.limiter else { return Ok(held) };
-        if self.decisions.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 && limiter.len() >= MAX_KEYS {
-            self.full.store(true, Ordering::Relaxed);
+        match &self.pace {
+            Some(pace) if self.quota.rate.is_some() => pace.take(key).map_err(|wait| (wait, false))?,
+            _ => {}
         }
-        let key = if self.full.load(Ordering::Relaxed) { key % SHARED } else { key };
-        match limiter.check_key(&key) {
-            Ok(()) => Ok(held),
-            Err(until) => Err((until.wait_time_from(self.clock.now()), false)),
-        }
+        Ok(held)
     }
 
     fn enter(&self, key: u64, most: u32) -> Result<Held, (Duration, bool)> {

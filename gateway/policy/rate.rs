@@ -1,9 +1,9 @@
 //! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The counting itself is
 //! behind [`Limiter`].
 
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use crate::file::{Key, Rate};
@@ -68,15 +68,17 @@ pub(crate) fn check(rate: &Rate) -> Result<(), (&'static str, String)> {
 
 /// The limits of all policies, ready to be asked.
 #[derive(Debug)]
-pub(crate) struct Limits {
-    hasher: RandomState,
-    limits: Vec<Option<Limit>>,
-}
+pub(crate) struct Limits(Vec<Option<Limit>>);
+
+/// Nobody can choose whom to share an allowance with, and the keys of one set of policies are those of the next.
+static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 #[derive(Debug)]
 struct Limit {
     quota: Quota,
     by: Vec<Key>,
+    /// Has read what `by` is, so that no key of one meaning is a key of another.
+    hasher: DefaultHasher,
     methods: u32,
 }
 
@@ -99,15 +101,17 @@ impl Limits {
             by.sort_unstable();
             by.dedup();
             let patterns: Vec<String> = rule.what.methods.iter().flatten().map(|glob| glob.glob().to_owned()).collect();
-            Some(Limit { quota: quota(rate), by, methods: methods(&patterns) })
+            let mut hasher = KEYS.build_hasher();
+            by.hash(&mut hasher);
+            Some(Limit { quota: quota(rate), by, hasher, methods: methods(&patterns) })
         };
-        Self { hasher: RandomState::new(), limits: rules.iter().map(limit).collect() }
+        Self(rules.iter().map(limit).collect())
     }
 
     /// Whether the policy limits requests of this method as such.
     pub(crate) fn is_about(&self, at: u32, method: &str) -> bool {
         let bit = METHODS.iter().position(|known| *known == method);
-        let limit = self.limits.get(at as usize).and_then(Option::as_ref);
+        let limit = self.0.get(at as usize).and_then(Option::as_ref);
         limit.zip(bit).is_some_and(|(limit, bit)| limit.methods & (1 << bit) != 0)
     }
 
@@ -119,8 +123,8 @@ impl Limits {
         subject: &Subject<'_>,
         target: Option<&Target<'_>>,
     ) -> Result<Option<Held>, Limited> {
-        let Some(limit) = self.limits.get(at as usize).and_then(Option::as_ref) else { return Ok(None) };
-        let mut hasher = self.hasher.build_hasher();
+        let Some(limit) = self.0.get(at as usize).and_then(Option::as_ref) else { return Ok(None) };
+        let mut hasher = limit.hasher.clone();
         for key in &limit.by {
             match key {
                 Key::Principal => (subject.issuer, subject.subject).hash(&mut hasher),

@@ -442,6 +442,53 @@ fn rates_are_kept_by_what_they_say() {
     assert!(list("tools/list").is_ok() && list("prompts/list").is_err() && list("server/discover").is_ok());
 }
 
+/// What every set of policies, one after the other, lets through of so many calls to `a__b`.
+fn let_through(sets: &[(Value, usize)]) -> Vec<usize> {
+    let limiter = Local::new();
+    let target = tool("a__b");
+    let passes = |policy: &Policy| {
+        let class = policy.class(&SOMEBODY, "/mcp");
+        let verdict = policy.verdict(&class, &Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target });
+        policy.limit(&limiter, &class, "tools/call", &SOMEBODY, Some((&verdict, &target))).is_ok()
+    };
+    let set = |(policies, calls): &(Value, usize)| {
+        let policy = policy(policies.clone());
+        (0..*calls).filter(|_| passes(&policy)).count()
+    };
+    sets.iter().map(set).collect()
+}
+
+#[test]
+fn a_reload_gives_nobody_a_fresh_allowance() {
+    let all = json!({"name": "all", "effect": "allow"});
+    let rate = |rate: Value| json!({"name": "m", "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
+    let other =
+        |name: &str| json!({"name": name, "effect": "deny", "what": {"tools": ["x__*"]}, "rate": {"per_hour": 1}});
+    let m = rate(json!({"per_hour": 3}));
+    // Unchanged, with others before and behind it, without them, and in another order; taken out, and back again.
+    let sets =
+        [json!([all, m]), json!([other("a"), m, other("z"), all]), json!([m, all]), json!([all]), json!([all, m])];
+    let [one, two, three, out, back] = sets.map(|set| (set, 2));
+    assert_eq!(let_through(&[one, two, three, out, back]), [2, 1, 0, 2, 0]);
+    // More: what is more is left. Less: less what was used. Another period or burst: the same.
+    let after = |rate_of: Value| let_through(&[(json!([all, m]), 2), (json!([all, rate(rate_of)]), 20)])[1];
+    assert_eq!(after(json!({"per_hour": 10})), 8);
+    assert_eq!(after(json!({"per_hour": 2})), 0);
+    assert_eq!(after(json!({"per_day": 6})), 4);
+    assert_eq!(after(json!({"per_hour": 3, "burst": 4})), 2);
+    assert_eq!(after(json!({"per_hour": 3, "concurrency": 5})), 1);
+    // Saved twice: the number changed and changed back, the rate taken out and put back.
+    let twice = |between: Value| {
+        let sets = [(json!([all, m]), 3), (json!([all, rate(between)]), 1), (json!([all, m]), 3)];
+        let_through(&sets)[2]
+    };
+    assert_eq!(twice(json!({"per_hour": 100})), 0);
+    assert_eq!(twice(json!({"concurrency": 9})), 0);
+    // What shares an allowance is another question: no count of one is a count of another.
+    let by_agent = rate(json!({"per_hour": 3, "by": ["organisation"]}));
+    assert_eq!(let_through(&[(json!([all, m]), 3), (json!([all, by_agent]), 5), (json!([all, m]), 3)]), [3, 3, 0]);
+}
+
 #[test]
 fn a_caller_with_other_rights_is_another_class() {
     let policy = policy(json!([{"name": "a", "effect": "allow", "who": {"roles": ["admin"]}}]));

@@ -1,5 +1,6 @@
 //! Tests of `limiter`.
 
+use super::pace::{LOOK_EVERY, MAX_KEYS, SHARED};
 use super::*;
 
 fn quota(per_second: u32, concurrency: Option<u32>) -> Quota {
@@ -15,7 +16,7 @@ fn memory_is_bounded_and_the_surplus_shares() {
         let _ = limiter.take("p", &quota, key);
     }
     let bucket = limiter.bucket("p", &quota);
-    let known = bucket.limiter.as_ref().map_or(0, |limiter| limiter.len());
+    let known = bucket.pace.as_ref().map_or(0, |pace| pace.len());
     assert!(known <= MAX_KEYS + 2 * LOOK_EVERY as usize + SHARED as usize, "{known}");
     // Far more callers than shared allowances: most of them find theirs used up.
     let passed = (0..20_000).filter(|n| limiter.take("p", &quota, 10_000_000 + n).is_ok()).count();
@@ -35,8 +36,57 @@ fn places_are_given_back_however_a_request_ends() {
 }
 
 #[test]
-fn another_allowance_of_the_same_name_begins_anew() {
+fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
-    assert!(limiter.take("p", &quota(1, None), 7).is_ok() && limiter.take("p", &quota(1, None), 7).is_err());
-    assert!(limiter.take("p", &quota(2, None), 7).is_ok());
+    let took = |quota: &Quota, tries: usize| (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count();
+    assert_eq!((took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)), (5, 2, 0));
+    // Away for a while, and back: neither the rate nor a place is new.
+    let places = quota(0, Some(1));
+    let held = limiter.take("p", &places, 7).unwrap();
+    assert_eq!(took(&quota(3, Some(1)), 9), 0);
+    assert!(limiter.take("p", &quota(9, Some(1)), 7).unwrap_err().1);
+    drop(held);
+    assert_eq!(took(&quota(9, None), 9), 9 - 3);
+    // Those beyond the most that are remembered go on sharing.
+    let many = quota(1, None);
+    (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY)).for_each(|key| drop(limiter.take("q", &many, key)));
+    let passed = (0..20_000).filter(|n| limiter.take("q", &quota(2, None), 10_000_000 + n).is_ok()).count();
+    assert!(passed <= 2 * SHARED as usize, "{passed}");
+}
+
+#[test]
+fn what_remembers_nothing_is_forgotten_and_nothing_else() {
+    let limiter = Local::new();
+    let (slow, fast) = (
+        quota(1, None),
+        Quota { rate: Some((NonZeroU32::MAX, Duration::from_secs(1), NonZeroU32::MIN)), concurrency: None },
+    );
+    let held = limiter.take("held", &quota(0, Some(1)), 7).unwrap();
+    for (name, quota) in [("slow", &slow), ("fast", &fast)] {
+        limiter.take(name, quota, 7).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    let names = || {
+        limiter.sweep();
+        let mut names: Vec<String> = limiter.buckets.read().unwrap().keys().map(ToString::to_string).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(), ["held", "slow"]);
+    assert!(limiter.take("slow", &slow, 7).is_err());
+    drop(held);
+    assert_eq!(names(), ["slow"]);
+}
+
+#[test]
+fn beyond_the_most_policies_the_least_is_forgotten() {
+    let limiter = Local::new();
+    for key in 0..3 {
+        limiter.take("first", &quota(1, None), key).unwrap();
+    }
+    for n in 0..MAX_BUCKETS + 10 {
+        limiter.take(&n.to_string(), &quota(1, None), 7).unwrap();
+    }
+    assert_eq!(limiter.buckets.read().unwrap().len(), MAX_BUCKETS);
+    assert!(limiter.take("first", &quota(1, None), 0).is_err());
 }

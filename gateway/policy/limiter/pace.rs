@@ -1,0 +1,131 @@
+//! How often, by key, in bounded memory; and what was used of it under another number, when a policy is changed.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock, Reference};
+use governor::nanos::Nanos;
+use governor::state::keyed::{DefaultKeyedStateStore, ShrinkableKeyedStateStore};
+use governor::state::{InMemoryState, NotKeyed, StateStore};
+
+/// So many per period, with so many at once.
+pub(super) type Rate = (NonZeroU32, Duration, NonZeroU32);
+
+/// Callers and the like that one policy remembers; those beyond share a few allowances.
+pub(super) const MAX_KEYS: usize = 100_000;
+pub(super) const SHARED: u64 = 1024;
+/// Requests between two looks at how many are remembered.
+pub(super) const LOOK_EVERY: u32 = 256;
+
+pub(super) struct Pace {
+    pub(super) rate: Rate,
+    limiter: governor::RateLimiter<u64, Counts, DefaultClock>,
+    counts: Counts,
+    clock: DefaultClock,
+    /// When the times in `counts` begin, or just before.
+    start: <DefaultClock as Clock>::Instant,
+    decisions: AtomicU32,
+    full: AtomicBool,
+}
+
+/// The state of every key, which can be read beside the limiter.
+#[derive(Clone, Default)]
+struct Counts(Arc<DefaultKeyedStateStore<u64>>);
+
+impl StateStore for Counts {
+    type Key = u64;
+
+    fn measure_and_replace<T, F, E>(&self, key: &u64, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        self.0.measure_and_replace(key, decide)
+    }
+}
+
+impl ShrinkableKeyedStateStore<u64> for Counts {
+    fn retain_recent(&self, drop_below: Nanos) {
+        ShrinkableKeyedStateStore::retain_recent(&*self.0, drop_below);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Pace {
+    pub(super) fn new(rate: Rate) -> Option<Self> {
+        let quota = governor::Quota::with_period(each(rate))?.allow_burst(rate.2);
+        let (counts, clock) = (Counts::default(), DefaultClock::default());
+        // Before the limiter's own: what has not come back by a hair counts as used.
+        let start = clock.now();
+        Some(Self {
+            rate,
+            limiter: governor::RateLimiter::new(quota, counts.clone(), clock.clone()),
+            counts,
+            clock,
+            start,
+            decisions: AtomicU32::new(0),
+            full: AtomicBool::new(false),
+        })
+    }
+
+    /// Another pace under which everybody has used as many as under this one, or all there are. Looks at every key once.
+    pub(super) fn changed_to(&self, rate: Rate) -> Option<Self> {
+        let new = Self::new(rate)?;
+        let now = self.clock.now().duration_since(self.start).as_u64();
+        let every = u64::try_from(each(self.rate).as_nanos()).unwrap_or(u64::MAX).max(1);
+        for entry in self.counts.0.iter() {
+            let (key, state) = entry.pair();
+            // What has come back in part has not come back.
+            let used = until(state).saturating_sub(now).div_ceil(every);
+            let used = u32::try_from(used).unwrap_or(u32::MAX).min(rate.2.get());
+            if let Some(used) = NonZeroU32::new(used) {
+                // It fits: nothing was taken from the new one yet.
+                let _ = new.limiter.check_key_n(key, used);
+            }
+        }
+        new.full.store(self.full.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(new)
+    }
+
+    /// # Errors
+    /// How long to wait.
+    pub(super) fn take(&self, key: u64) -> Result<(), Duration> {
+        let look = self.decisions.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1;
+        if look && self.limiter.len() >= MAX_KEYS {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        let key = if self.full.load(Ordering::Relaxed) { key % SHARED } else { key };
+        self.limiter.check_key(&key).map_err(|until| until.wait_time_from(self.clock.now()))
+    }
+
+    /// Forgets whose allowance is whole again.
+    pub(super) fn sweep(&self) {
+        self.limiter.retain_recent();
+        self.full.store(self.limiter.len() >= MAX_KEYS, Ordering::Relaxed);
+    }
+
+    /// How many keys are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.limiter.len()
+    }
+}
+
+/// The time in which one comes back.
+fn each((number, period, _): Rate) -> Duration {
+    period / number.get()
+}
+
+/// When everything will have come back, since the start.
+fn until(state: &InMemoryState) -> u64 {
+    let look = |until: Option<Nanos>| Err::<((), Nanos), _>(until);
+    let seen = state.measure_and_replace(&NotKeyed::NonKey, look);
+    seen.err().flatten().map_or(0, Nanos::as_u64)
+}
