@@ -1,10 +1,11 @@
 //! Policy files and the cases that test them: found, read with places, and checked on their own. What a policy means is
-//! up to the policy layer; this says where the mistakes are that it finds.
+//! up to the policy layer; this says where the mistakes are that it finds. A policy whose form is wrong hides nothing of the
+//! others: of it the name alone is looked at.
 
 use std::path::{Path, PathBuf};
 
 use lockgate_policy::cases::Cases;
-use lockgate_policy::file::File;
+use lockgate_policy::file::{Effect, File, Policy as Written, What, Who};
 use lockgate_policy::{Config, Document, Entry, Policy};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -19,11 +20,23 @@ const FILES: usize = 1000;
 
 /// Policy files that were read, with their places.
 #[derive(Default)]
-pub struct Read(Vec<(Document, Node)>);
+pub struct Read {
+    files: Vec<Source>,
+    /// The form of something is wrong, which is reported: what was read is not all, and only good for further mistakes.
+    pub damaged: bool,
+}
+
+struct Source {
+    document: Document,
+    /// The file as it was written.
+    node: Node,
+    /// Where in the file the policies of the document are.
+    places: Vec<usize>,
+}
 
 impl Read {
     pub fn documents(&self) -> Vec<Document> {
-        self.0.iter().map(|(document, _)| document.clone()).collect()
+        self.files.iter().map(|file| file.document.clone()).collect()
     }
 
     /// A mistake of the policy layer at its place: of the file, of the policy in it, and of the key in that.
@@ -39,7 +52,8 @@ impl Read {
     }
 
     fn place(&self, (file, at): (usize, usize), path: &[String]) -> Option<(Place, String)> {
-        let (_, node) = self.0.get(file)?;
+        let Source { node, places, .. } = self.files.get(file)?;
+        let at = places.get(at)?;
         let full: Vec<String> = ["policies".to_owned(), at.to_string()].into_iter().chain(path.to_vec()).collect();
         // What is missing is pointed at where it should be.
         let place = (1..=full.len()).rev().find_map(|n| node.place_of(&full[..n])).unwrap_or(Place::Nowhere);
@@ -62,7 +76,7 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
     }
     all.sort();
     all.dedup();
-    let read = read(&all, cwd, &mut problems).unwrap_or_default();
+    let read = read(&all, cwd, &mut problems);
     let config = Config { documents: read.documents(), ..Config::default() };
     for mistake in Policy::compile(&config).err().into_iter().flatten() {
         let problem = mistake.at.and_then(|at| read.problem(at, &mistake.path, &mistake.what, &mistake.hint));
@@ -78,9 +92,9 @@ pub fn load(paths: &[PathBuf], cwd: &Path) -> Result<Config, Report> {
 /// Every mistake in it.
 pub fn cases(path: &Path, cwd: &Path) -> Result<Cases, Report> {
     let mut problems = Problems::default();
-    let cases = one::<Cases>(&cwd.join(path), cwd, true, &mut problems);
+    let cases = form::<Cases>(&cwd.join(path), cwd, true, &mut problems);
     problems.finish()?;
-    cases.map(|(cases, _)| cases).ok_or_else(|| Report { problems: Vec::new() })
+    cases.and_then(|form| form.left).ok_or_else(|| Report { problems: Vec::new() })
 }
 
 /// The files that a name stands for: itself, those of a folder, or those that fit a pattern.
@@ -108,29 +122,77 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
 }
 
-/// Reads policy files; `None` when something is wrong with one of them.
-pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Option<Read> {
-    let read: Vec<_> = files.iter().map(|path| document(path, cwd, problems)).collect();
-    read.into_iter().collect::<Option<Vec<_>>>().map(Read)
+/// Reads policy files, and of those with mistakes what is still worth a look.
+pub fn read(files: &[PathBuf], cwd: &Path, problems: &mut Problems) -> Read {
+    let mut read = Read::default();
+    for path in files {
+        let Some(form) = form::<File>(path, cwd, false, problems) else {
+            read.damaged = true;
+            continue;
+        };
+        read.damaged |= !form.damaged.is_empty();
+        let name = source::display_path(path, cwd).display().to_string();
+        read.files.push(form.source(name));
+    }
+    read
 }
 
-fn document(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<(Document, Node)> {
-    let (file, node) = one::<File>(path, cwd, false, problems)?;
-    let entries = file.policies.into_iter().enumerate().map(|(at, policy)| {
-        let keys = ["policies".to_owned(), at.to_string()];
-        let line = match node.get(&keys).map(|node| &node.place) {
-            Some(Place::File { line, .. }) => *line,
+/// One file as a type.
+struct Form<T> {
+    node: Node,
+    /// What is left of it without what is wrong.
+    left: Option<T>,
+    /// The paths of what is wrong. What is left lacks them, as far as they were in its way.
+    damaged: Vec<Vec<String>>,
+    gone: Vec<Vec<String>>,
+}
+
+impl Form<File> {
+    fn source(self, name: String) -> Source {
+        let Self { node, left, damaged, gone } = self;
+        let mut left = left.map(|file| file.policies).unwrap_or_default().into_iter();
+        let all = match node.get(&["policies"]).map(|node| &node.value) {
+            Some(Value::List(items)) => items.len(),
             _ => 0,
         };
-        let source = node.get(&keys).map_or(Json::Null, json);
-        Entry { policy, line, source }
-    });
-    let name = source::display_path(path, cwd).display().to_string();
-    Some((Document { name, policies: entries.collect() }, node))
+        let (mut policies, mut places) = (Vec::new(), Vec::new());
+        for at in 0..all {
+            let keys = ["policies".to_owned(), at.to_string()];
+            let policy = if gone.contains(&keys.to_vec()) { None } else { left.next() };
+            let whole = !damaged.iter().any(|path| path.starts_with(&keys) || keys.starts_with(path));
+            let Some(item) = node.get(&keys) else { continue };
+            let named = || item.get(&["name"]).and_then(Node::as_text).map(stand_in);
+            let Some(policy) = policy.filter(|_| whole).or_else(named) else { continue };
+            let line = match &item.place {
+                Place::File { line, .. } => *line,
+                _ => 0,
+            };
+            policies.push(Entry { policy, line, source: json(item) });
+            places.push(at);
+        }
+        Source { document: Document { name, policies }, node, places }
+    }
 }
 
-/// One file as a type; `None` when something is wrong with it, which is reported.
-fn one<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mut Problems) -> Option<(T, Node)> {
+/// Stands for a policy whose form is wrong: nobody else may have its name. It is never in force.
+fn stand_in(name: &str) -> Written {
+    Written {
+        name: name.to_owned(),
+        effect: Effect::Deny,
+        description: None,
+        dry_run: false,
+        who: Who::default(),
+        what: What::default(),
+        when: None,
+        arguments: Default::default(),
+        other_arguments: None,
+        rate: None,
+        response: None,
+    }
+}
+
+/// One file as a type; `None` when it cannot be read. Whatever is wrong is reported.
+fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mut Problems) -> Option<Form<T>> {
     let node = match source::read_file(path, cwd, false) {
         Ok(node) => node,
         Err(problem) => {
@@ -142,25 +204,26 @@ fn one<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mut
     if !nulls {
         unsaid(&node, &mut Vec::new(), &mut empty);
     }
-    let unsaid = !empty.is_empty();
+    let mut layer = Layer::new(node.clone());
+    let mut damaged = Vec::new();
     for (place, key) in empty {
         let hint = "give it a value, or take it out; JSON's null in a schema is `type: \"null\"`";
-        problems.push(Problem::error(place, key, "has no value").hint(hint));
+        problems.push(Problem::error(place, key.join("."), "has no value").hint(hint));
+        damaged.push(key);
     }
-    let mut layer = Layer::new(node);
-    let whole = layer.check_as::<T>(problems);
-    let fine = !unsaid && layer.damaged.is_empty();
-    whole.filter(|_| fine).map(|whole| (whole, layer.root))
+    let left = layer.check_as::<T>(problems);
+    damaged.extend(layer.damaged.iter().cloned());
+    Some(Form { node, left, damaged, gone: layer.damaged })
 }
 
 /// Keys without a value: whoever wrote `who:` and nothing behind it did not mean everybody.
-fn unsaid(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Place, String)>) {
+fn unsaid(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Place, Vec<String>)>) {
     match &node.value {
         Value::Map(map) => {
             for (key, entry) in map {
                 path.push(key.clone());
                 match entry.node.value {
-                    Value::Null => found.push((entry.place.clone(), path.join("."))),
+                    Value::Null => found.push((entry.place.clone(), path.clone())),
                     _ => unsaid(&entry.node, path, found),
                 }
                 path.pop();

@@ -153,3 +153,26 @@ async fn a_new_rule_hides_a_tool_at_once() {
     assert_eq!(one.count("server/discover"), 1);
     assert!(alive(gate.pid()));
 }
+
+/// What was used of a rate stays used over a reload of anything, and counts against another number.
+#[tokio::test]
+async fn a_reload_gives_nobody_a_fresh_allowance() {
+    let (one, two) = (Upstream::http(modern(&["t"])).await, Upstream::http(modern(&["u"])).await);
+    let with = |servers: Value, calls: u32| json!({"servers": servers, "policy": {"calls_per_minute": calls}});
+    let gate = Gate::start(with(json!({"a": one.config()}), 4)).await;
+    for _ in 0..4 {
+        assert_eq!(gate.call("a__t").await.code(), 0);
+    }
+    assert_eq!(gate.call("a__t").await.code(), -31029);
+    gate.configure(with(json!({"a": one.config(), "b": two.config()}), 4));
+    until("b is listed", async || lists(&gate, "b__u").await.then_some(())).await;
+    assert_eq!(gate.call("b__u").await.code(), -31029);
+    gate.configure(with(json!({"a": one.config()}), 6));
+    until("b is gone", async || (!lists(&gate, "b__u").await).then_some(())).await;
+    let mut passed = 0;
+    while gate.call("a__t").await.code() == 0 {
+        passed += 1;
+    }
+    // The two that are more, and what comes back every ten seconds on a slow machine.
+    assert!((2..5).contains(&passed), "{passed}");
+}

@@ -81,6 +81,54 @@ policies:
 }
 
 #[test]
+fn a_mistake_of_form_hides_no_mistake_of_meaning() {
+    let form = "\
+policies:
+  - { name: a, effect: alow }
+  - { name: b, efect: deny, effect: deny, rate: { per_minute: 0 } }
+  - { name: twice }
+  - { name: c, effect: deny, rate: { per_minute: 0 } }
+  - { name: a, effect: deny }
+  - { name: 'd d', effect: deny, who: }
+  - just text
+  - { name: b, effect: deny, what: { tools: [\"a{\"] } }
+";
+    let meaning = "\
+policies:
+  - { name: twice, effect: allow, who: { principals: [ann] } }
+  - { name: e, effect: allow, when: subjekt.id == \"x\" }
+";
+    let broken = "policies:\n  - name: f\n   effect: allow\n";
+    let files = [("lockgate.yaml", "policy: { files: [p] }"), ("p/a.yaml", form), ("p/b.yaml", meaning), ("p/c.yaml", broken)];
+    let given = Given::files(&files);
+    let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
+    let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
+    for told in [given.messages(), alone] {
+        let mut expected = vec![
+            "p/a.yaml:2:24: policies.0.effect: must be `allow` or `deny`",
+            "p/a.yaml:3:16: policies.1.efect: there is no such key",
+            "p/a.yaml:4:5: policies.2: lacks `effect`",
+            "p/a.yaml:5:50: policies.3.rate.per_minute: must be from 1 to 1000000",
+            "p/a.yaml:6:13: policies.4.name: is the name of another policy, at p/a.yaml:2",
+            "p/a.yaml:7:34: policies.5.who: has no value",
+            "p/a.yaml:7:13: policies.5.name: must be 1 to 64 letters",
+            "p/a.yaml:8:5: policies.6: must be a section",
+            "p/a.yaml:9:13: policies.7.name: is the name of another policy, at p/a.yaml:3",
+            "p/a.yaml:9:46: policies.7.what.tools.0: is no pattern: unclosed",
+            "p/b.yaml:2:13: policies.0.name: is the name of another policy, at p/a.yaml:4",
+            "p/b.yaml:2:55: policies.0.who.principals.0: ",
+            "p/b.yaml:3:37: policies.1.when: has no variable `subjekt`; did you mean `subject`?",
+            "p/c.yaml:3:",
+        ];
+        expected.retain(|line| !told.iter().any(|told| told.contains(line)));
+        assert!(expected.is_empty(), "{expected:#?} not in {told:#?}");
+        // Nothing is told twice, and nothing that is missing only because it was wrong.
+        assert_eq!(told.len(), 14, "{told:#?}");
+        assert!(told.iter().all(|line| line.contains(" — ")), "{told:#?}");
+    }
+}
+
+#[test]
 fn policies_for_what_nobody_can_carry_are_warned_of() {
     let policies = "\
 policies:

@@ -23,7 +23,7 @@ impl Check<'_> {
         }
         let files = self.policy_files(&raw.files.0);
         let read = policies::read(&files, &self.sources.cwd, self.problems);
-        self.wrong |= read.is_none();
+        self.wrong |= read.damaged;
         let lists = Lists {
             servers: allow(&raw.servers),
             tools: allow(&raw.tools),
@@ -32,7 +32,6 @@ impl Check<'_> {
             calls_per_minute: raw.calls_per_minute.as_ref().map(raw::leaf::Bounded::small),
             completions_per_minute: Some(raw.completions_per_minute.small()),
         };
-        let read = read.unwrap_or_default();
         let config = Config { lists, documents: read.documents() };
         if let Err(mistakes) = Policy::compile(&config) {
             mistakes.into_iter().for_each(|mistake| self.mistake(mistake, &read));
