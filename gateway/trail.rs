@@ -32,7 +32,8 @@ pub(crate) fn start(config: &Config, metrics: &Metrics) -> anyhow::Result<Option
 
 /// What looks like a secret, and whatever the value of a member is that is called one.
 fn redact() -> anyhow::Result<Redact> {
-    let rule = Response::compile(&Spec { secrets: true, ..Spec::default() }).map_err(anyhow::Error::msg)?;
+    let rule =
+        Response::compile(&Spec { secrets: true, ..Spec::default() }).map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
     Ok(Box::new(move |text| {
         let mut change = |place: Place<'_>, text: &str| match place {
             Place::Key => rule.redact_key(text),

@@ -105,16 +105,21 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         None
     });
     if let Some(rate) = &policy.rate {
-        if let Err((path, what)) = rate::check(rate) {
-            mistakes.push(mistake(&["rate", path], what, "such as rate: { per_minute: 60, by: [principal] }"));
-        }
+        let found = rate::check(rate).into_iter();
+        mistakes.extend(
+            found.map(|(key, what)| mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")),
+        );
         if when.as_ref().is_some_and(Condition::needs_arguments) {
             let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
             mistakes.push(mistake(&["when"], what, "make two policies of it"));
         }
     }
-    let response = policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|what| {
-        mistakes.push(mistake(&["response"], what, "such as response: { secrets: true, max_bytes: 65536 }"));
+    let response = policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|found| {
+        for (path, what) in found {
+            let path = [vec!["response".to_owned()], path].concat();
+            let hint = "such as response: { secrets: true, max_bytes: 65536 }".to_owned();
+            mistakes.push(Mistake { at: None, path, what, hint });
+        }
         None
     });
     let rule = Rule {

@@ -38,8 +38,8 @@ pub(crate) fn methods(patterns: &[String]) -> u32 {
     fits.fold(0, |bits, (_, at)| bits | 1 << at)
 }
 
-/// Whether a rate makes sense; the key and what is wrong with it if not.
-pub(crate) fn check(rate: &Rate) -> Result<(), (&'static str, String)> {
+/// What makes no sense in a rate, with the key that it is about.
+pub(crate) fn check(rate: &Rate) -> Vec<(&'static str, String)> {
     let periods = [
         ("per_second", rate.per_second),
         ("per_minute", rate.per_minute),
@@ -47,23 +47,18 @@ pub(crate) fn check(rate: &Rate) -> Result<(), (&'static str, String)> {
         ("per_day", rate.per_day),
     ];
     let given: Vec<_> = periods.iter().filter_map(|(key, number)| Some((*key, (*number)?))).collect();
-    if let [_, (second, _), ..] = given.as_slice() {
-        return Err((second, "is one period too many: make a policy for each".into()));
-    }
+    let surplus = given.iter().skip(1).map(|(key, _)| (*key, "is one period too many: make a policy for each".into()));
+    let mut mistakes: Vec<(&str, String)> = surplus.collect();
     if given.is_empty() && rate.concurrency.is_none() {
-        return Err(("per_minute", "must be given, or another period, or `concurrency`".into()));
-    }
-    if given.is_empty() && rate.burst.is_some() {
-        return Err(("burst", "needs a period beside it".into()));
+        mistakes.push(("per_minute", "must be given, or another period, or `concurrency`".into()));
+    } else if given.is_empty() && rate.burst.is_some() {
+        mistakes.push(("burst", "needs a period beside it".into()));
     }
     let numbers = [("burst", rate.burst), ("concurrency", rate.concurrency)];
-    let bad = given.into_iter().map(|(key, n)| (key, Some(n))).chain(numbers);
-    for (key, number) in bad {
-        if number.is_some_and(|n| !(1..=MAX_RATE).contains(&n)) {
-            return Err((key, format!("must be from 1 to {MAX_RATE}")));
-        }
-    }
-    Ok(())
+    let all = given.into_iter().map(|(key, n)| (key, Some(n))).chain(numbers);
+    let bad = all.filter(|(_, number)| number.is_some_and(|n| !(1..=MAX_RATE).contains(&n)));
+    mistakes.extend(bad.map(|(key, _)| (key, format!("must be from 1 to {MAX_RATE}"))));
+    mistakes
 }
 
 /// The limits of all policies, ready to be asked.

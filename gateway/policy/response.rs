@@ -56,26 +56,40 @@ pub struct Response {
 
 impl Response {
     /// # Errors
-    /// What is wrong, in words for whoever wrote the rule.
-    pub fn compile(spec: &Spec) -> Result<Self, String> {
+    /// Everything that is wrong: the keys that lead to it below the rule, and words for whoever wrote it.
+    pub fn compile(spec: &Spec) -> Result<Self, Vec<(Vec<String>, String)>> {
+        let mut mistakes: Vec<(Vec<String>, String)> = Vec::new();
+        let mut wrong =
+            |path: &[&str], what: String| mistakes.push((path.iter().map(|&key| key.into()).collect(), what));
         if spec.max_bytes.is_some_and(|most| !(1..=1 << 30).contains(&most)) {
-            return Err("`max_bytes` must be from 1 to 1073741824".into());
+            wrong(&["max_bytes"], "must be from 1 to 1073741824".into());
         }
         if spec.redact.len() > MAX_PATTERNS {
-            return Err(format!("`redact` has more than {MAX_PATTERNS} patterns"));
+            wrong(&["redact"], format!("has more than {MAX_PATTERNS} patterns"));
         }
-        let schemes = spec.link_schemes.as_ref().map(|schemes| schemes.iter().map(|s| scheme(s)).collect());
-        Ok(Self {
-            max_bytes: spec.max_bytes,
-            patterns: spec.redact.iter().map(pattern).collect::<Result<_, _>>()?,
-            secrets: if spec.secrets { Some(Shapes::get()?) } else { None },
-            schemes: schemes.transpose().and_then(|schemes: Option<Vec<_>>| match schemes {
-                Some(schemes) if schemes.len() > MAX_SCHEMES => {
-                    Err(format!("`link_schemes` has more than {MAX_SCHEMES} schemes"))
-                }
-                schemes => Ok(schemes),
-            })?,
-        })
+        let mut patterns = Vec::new();
+        for (at, redact) in spec.redact.iter().take(MAX_PATTERNS).enumerate() {
+            match pattern(redact) {
+                Ok(good) => patterns.push(good),
+                Err((key, what)) => wrong(&["redact", &at.to_string(), key], what),
+            }
+        }
+        let mut schemes = spec.link_schemes.as_ref().map(|_| Vec::new());
+        if spec.link_schemes.as_ref().is_some_and(|all| all.len() > MAX_SCHEMES) {
+            wrong(&["link_schemes"], format!("has more than {MAX_SCHEMES} schemes"));
+        }
+        for (at, text) in spec.link_schemes.iter().flatten().take(MAX_SCHEMES).enumerate() {
+            match scheme(text) {
+                Some(good) => schemes.get_or_insert_default().push(good),
+                None => wrong(&["link_schemes", &at.to_string()], format!("{text:?} is no scheme")),
+            }
+        }
+        let secrets = spec.secrets.then(Shapes::get).transpose().unwrap_or_else(|what| {
+            wrong(&["secrets"], what);
+            None
+        });
+        let max_bytes = spec.max_bytes;
+        if mistakes.is_empty() { Ok(Self { max_bytes, patterns, secrets, schemes }) } else { Err(mistakes) }
     }
 
     /// The rule for whatever several rules are about: the least size, all patterns, the schemes that all of them allow.
@@ -151,23 +165,27 @@ impl Response {
     }
 }
 
-fn pattern(redact: &Redact) -> Result<(regex::Regex, String), String> {
+/// A pattern and what replaces it; or the key that is wrong, and how.
+fn pattern(redact: &Redact) -> Result<(regex::Regex, String), (&'static str, String)> {
     let replace = redact.replace.clone().unwrap_or_else(|| "[redacted]".into());
-    if redact.pattern.is_empty() || redact.pattern.len() > MAX_PATTERN || replace.len() > MAX_PATTERN {
-        return Err(format!("a pattern of `redact`, or what replaces it, is empty or longer than {MAX_PATTERN} bytes"));
+    if redact.pattern.is_empty() || redact.pattern.len() > MAX_PATTERN {
+        return Err(("pattern", format!("must be 1 to {MAX_PATTERN} bytes long")));
+    }
+    if replace.len() > MAX_PATTERN {
+        return Err(("replace", format!("must be at most {MAX_PATTERN} bytes long")));
     }
     let built = RegexBuilder::new(&redact.pattern).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build();
-    let regex = built.map_err(|error| format!("`redact`: {:?} is no pattern: {error}", redact.pattern))?;
+    let regex = built.map_err(|error| ("pattern", format!("{:?} is no pattern: {error}", redact.pattern)))?;
     if regex.is_match("") {
-        return Err(format!("`redact`: {:?} matches everywhere", redact.pattern));
+        return Err(("pattern", format!("{:?} matches everywhere", redact.pattern)));
     }
     Ok((regex, replace))
 }
 
-fn scheme(text: &str) -> Result<String, String> {
+fn scheme(text: &str) -> Option<String> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
     let good = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.len() <= 64 && text.bytes().all(legal);
-    if good { Ok(text.to_ascii_lowercase()) } else { Err(format!("`link_schemes`: {text:?} is no scheme")) }
+    good.then(|| text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

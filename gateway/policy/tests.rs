@@ -230,6 +230,8 @@ fn all_mistakes_are_found_at_once() {
         {"name": "m", "effect": "allow", "what": {"methods": ["tools/lst"]}},
         {"name": "n", "effect": "deny", "who": {"principals": ["key|ci", "ci"], "roles": [], "certificates": ["ci.example"]},
             "what": {"categories": ["nonsense"], "endpoints": ["mcp"], "not_servers": []}},
+        {"name": "r", "effect": "deny", "rate": {"per_minute": 0, "per_hour": 1, "per_day": 1, "burst": 0, "concurrency": 0},
+            "response": {"max_bytes": 0, "redact": [{"pattern": "x"}, {"pattern": "("}, {"pattern": ""}], "link_schemes": ["https", "a b"]}},
     ]));
     let paths: Vec<&str> = found.iter().map(|(path, _)| path.as_str()).collect();
     let wanted = [
@@ -250,6 +252,15 @@ fn all_mistakes_are_found_at_once() {
         "what.not_servers",
         "what.categories.0",
         "what.endpoints.0",
+        "rate.per_hour",
+        "rate.per_day",
+        "rate.per_minute",
+        "rate.burst",
+        "rate.concurrency",
+        "response.max_bytes",
+        "response.redact.1.pattern",
+        "response.redact.2.pattern",
+        "response.link_schemes.1",
     ];
     assert_eq!(paths, wanted, "{found:?}");
 }
