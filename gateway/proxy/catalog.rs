@@ -4,6 +4,7 @@
 mod hidden;
 mod keep;
 mod resources;
+mod template;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockgate_protocol::uri;
 use lockgate_upstream::{ListKind, Upstream};
 
-use super::View;
+use super::{View, template};
 
 impl View {
     /// Whether a resource or a template with this URI is listed.
@@ -14,10 +14,10 @@ impl View {
         all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
     }
 
-    /// Whether a resource with this URI is listed, or may be one that a listed template describes.
+    /// Whether a resource with this URI is listed, or one that a listed template expands to.
     pub(crate) fn describes(&self, uri: &str) -> bool {
         let mut templates = self.entries(ListKind::Templates, true);
-        self.lists(uri) || templates.any(|entry| may_describe(self.shown(entry), uri))
+        self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri))
     }
 
     /// The server that a URI belongs to, whatever it says of it.
@@ -29,19 +29,3 @@ impl View {
         }
     }
 }
-
-/// Whether a template (RFC 6570) may stand for a URI: what is written in it is there in its order, and every expression may
-/// stand for anything, because servers differ in what they take.
-fn may_describe(template: &str, uri: &str) -> bool {
-    let Some((start, mut rest)) = template.split_once('{') else { return template == uri };
-    let Some(mut uri) = uri.strip_prefix(start) else { return false };
-    while let Some((_, after)) = rest.split_once('}') {
-        let Some((literal, more)) = after.split_once('{') else { return uri.ends_with(after) };
-        let Some((_, left)) = uri.split_once(literal) else { return false };
-        (uri, rest) = (left, more);
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,265 @@
+//! Whether a URI is one that a template expands to (RFC 6570, all levels). It answers in time proportional to the URI for
+//! each variable, and has nothing described by a template that it cannot read.
+//!
+//! Where it is not clear what servers mean, it says no: pairs have their order, `{x}` has no `/`, also where a framework would
+//! take one, and names of pairs have no reserved characters. It says yes to what every client may write for a value of the
+//! template: escapes of characters that need none, and `!*'()`, which JavaScript's `encodeURIComponent` leaves as they are.
+//! Whether a variable that is written twice has one value is not looked at.
+
+use lockgate_protocol::uri::MAX_URI;
+
+/// Longest template that describes anything.
+const TEMPLATE_BYTES: usize = 2048;
+/// Most variables.
+const VARIABLES: usize = 32;
+/// Longest prefix that a template can ask for.
+const MAX_PREFIX: usize = 9999;
+
+/// Whether the template expands to the URI.
+pub(super) fn describes(template: &str, uri: &str) -> bool {
+    if template.len() > TEMPLATE_BYTES || uri.len() > MAX_URI {
+        return false;
+    }
+    let (uri, mut rest, mut variables) = (Uri(uri.as_bytes()), template, 0);
+    let mut places = uri.nowhere();
+    places[0] = true;
+    while let Some((literal, after)) = rest.split_once('{') {
+        let Some((inside, after)) = after.split_once('}') else { return false };
+        let Some(expression) = Expression::parse(inside) else { return false };
+        variables += expression.variables.len();
+        places = uri.literal(&places, literal);
+        if variables > VARIABLES || !places.contains(&true) {
+            return false;
+        }
+        (places, rest) = (uri.expression(places, &expression), after);
+    }
+    !rest.contains('}') && uri.literal(&places, rest).last() == Some(&true)
+}
+
+/// `{…}`
+struct Expression<'a> {
+    /// What comes first, if anything does.
+    first: &'static str,
+    between: &'static str,
+    /// Values may have reserved characters.
+    reserved: bool,
+    /// Values have their variable's name before them; and whether they have a `=` too where they are empty.
+    named: Option<bool>,
+    variables: Vec<Variable<'a>>,
+}
+
+struct Variable<'a> {
+    name: &'a str,
+    modifier: Modifier,
+}
+
+enum Modifier {
+    None,
+    Prefix(usize),
+    Explode,
+}
+
+impl<'a> Expression<'a> {
+    fn parse(inside: &'a str) -> Option<Self> {
+        let (first, between, reserved, named) = match inside.bytes().next()? {
+            b'+' => ("", ",", true, None),
+            b'#' => ("#", ",", true, None),
+            b'.' => (".", ".", false, None),
+            b'/' => ("/", "/", false, None),
+            b';' => (";", ";", false, Some(false)),
+            b'?' => ("?", "&", false, Some(true)),
+            b'&' => ("&", "&", false, Some(true)),
+            _ => ("", ",", false, None),
+        };
+        let list = inside.strip_prefix(['+', '#', '.', '/', ';', '?', '&']).unwrap_or(inside);
+        let variables = list.split(',').map(Variable::parse).collect::<Option<Vec<_>>>()?;
+        Some(Self { first, between, reserved, named, variables })
+    }
+}
+
+impl<'a> Variable<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (name, modifier) = match (text.strip_suffix('*'), text.split_once(':')) {
+            (Some(name), _) => (name, Modifier::Explode),
+            (None, Some((name, most))) => {
+                let most = most.parse().ok().filter(|most| (1..=MAX_PREFIX).contains(most))?;
+                (name, Modifier::Prefix(most))
+            }
+            (None, None) => (text, Modifier::None),
+        };
+        // The hyphen is not in the standard, but in names that servers give.
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"_.%-".contains(&b);
+        (!name.is_empty() && name.bytes().all(legal)).then_some(Self { name, modifier })
+    }
+}
+
+/// For every place in a URI, and the end of it, whether a part of the template may end there.
+type Places = Vec<bool>;
+
+#[derive(Clone, Copy)]
+struct Uri<'a>(&'a [u8]);
+
+impl Uri<'_> {
+    fn nowhere(self) -> Places {
+        vec![false; self.0.len() + 1]
+    }
+
+    /// The places, each moved by the way that begins there.
+    fn moved(self, from: &[bool], way: impl Fn(usize) -> Option<usize>) -> Places {
+        let mut to = self.nowhere();
+        for at in (0..from.len()).filter(|&at| from[at]).filter_map(way) {
+            to[at] = true;
+        }
+        to
+    }
+
+    /// Text of the template.
+    fn literal(self, from: &[bool], text: &str) -> Places {
+        let stays = |c: char| c == '%' || u8::try_from(c).is_ok_and(|byte| is_legal(byte, true));
+        if text.chars().all(stays) {
+            return self.moved(from, |at| self.is(at, text.as_bytes()).then_some(at + text.len()));
+        }
+        self.moved(from, |mut at| {
+            for c in text.chars() {
+                let mut buffer = [0; 4];
+                let raw = c.encode_utf8(&mut buffer).as_bytes();
+                at = match self.is(at, raw) {
+                    true => at + raw.len(),
+                    false if stays(c) => return None,
+                    false => self.character(at, Some(c))?,
+                };
+            }
+            Some(at)
+        })
+    }
+
+    fn is(self, at: usize, text: &[u8]) -> bool {
+        self.0.get(at..at + text.len()) == Some(text)
+    }
+
+    /// The end of an escaped character here; of this one, if one is named.
+    fn character(self, at: usize, wanted: Option<char>) -> Option<usize> {
+        let first = self.byte(at)?;
+        let length = match first {
+            0..0x80 => 1,
+            0xC0..0xE0 => 2,
+            0xE0..0xF0 => 3,
+            _ => 4,
+        };
+        let bytes = (0..length).map(|n| self.byte(at + 3 * n)).collect::<Option<Vec<u8>>>()?;
+        let found = std::str::from_utf8(&bytes).ok()?.chars().next()?;
+        wanted.is_none_or(|wanted| wanted == found).then_some(at + 3 * length)
+    }
+
+    /// The byte of an escape.
+    fn byte(self, at: usize) -> Option<u8> {
+        let [b'%', high, low] = *self.0.get(at..at + 3)? else { return None };
+        let digit = |b: u8| char::from(b).to_digit(16);
+        u8::try_from(digit(high)? * 16 + digit(low)?).ok()
+    }
+
+    /// The end of one character of a value.
+    fn one(self, at: usize, reserved: bool) -> Option<usize> {
+        if is_legal(*self.0.get(at)?, reserved) {
+            return Some(at + 1);
+        }
+        // Where reserved characters stay, so do escapes in the value, whatever they stand for.
+        self.character(at, None).or_else(|| (reserved && self.byte(at).is_some()).then_some(at + 3))
+    }
+
+    fn expression(self, undefined: Places, expression: &Expression<'_>) -> Places {
+        let mut defined = self.nowhere();
+        let (first, between) = (expression.first.as_bytes(), expression.between.as_bytes());
+        for variable in &expression.variables {
+            let begins = self.moved(&undefined, |at| self.is(at, first).then_some(at + first.len()));
+            let goes_on = self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
+            let from = union(begins, &goes_on);
+            let ends = match expression.named {
+                Some(equals) => self.named(from, variable, between[0], equals),
+                None => self.unnamed(from, variable, between[0], expression.reserved),
+            };
+            defined = union(defined, &ends);
+        }
+        union(defined, &undefined)
+    }
+
+    fn unnamed(self, from: Places, variable: &Variable<'_>, between: u8, reserved: bool) -> Places {
+        match variable.modifier {
+            Modifier::None => self.value(&from, reserved, b',', usize::MAX),
+            Modifier::Prefix(most) => self.value(&from, reserved, 0, most),
+            Modifier::Explode if reserved => self.value(&from, true, b',', usize::MAX),
+            Modifier::Explode => {
+                let items = self.value(&from, false, between, usize::MAX);
+                union(items, &self.pairs(from, between, true))
+            }
+        }
+    }
+
+    /// `name=value`; without a value also `name`, or in its place.
+    fn named(self, from: Places, variable: &Variable<'_>, between: u8, equals: bool) -> Places {
+        let (comma, most) = match variable.modifier {
+            Modifier::None => (b',', usize::MAX),
+            Modifier::Prefix(most) => (0, most),
+            // Of a map, whose names are its own, or of a list.
+            Modifier::Explode => return self.pairs(from, between, equals),
+        };
+        let name = variable.name.as_bytes();
+        let name = self.moved(&from, |at| self.is(at, name).then_some(at + name.len()));
+        let value = self.moved(&name, |at| self.is(at, b"=").then_some(at + 1));
+        let mut ends = self.value(&value, false, comma, most);
+        if !equals {
+            // No value runs over a `=`, so these are the empty ones.
+            ends.iter_mut().zip(&value).for_each(|(end, empty)| *end &= !empty);
+            ends = union(ends, &name);
+        }
+        ends
+    }
+
+    /// Characters of a value, at most so many, and this sign between its items.
+    fn value(self, from: &[bool], reserved: bool, between: u8, most: usize) -> Places {
+        let mut least: Vec<usize> = from.iter().map(|&here| if here { 0 } else { usize::MAX }).collect();
+        for at in 0..self.0.len() {
+            let used = least[at];
+            if used >= most {
+                continue;
+            }
+            let next = if between != 0 && self.0[at] == between { Some(at + 1) } else { self.one(at, reserved) };
+            if let Some(next) = next {
+                least[next] = least[next].min(used + 1);
+            }
+        }
+        least.into_iter().map(|used| used <= most && used != usize::MAX).collect()
+    }
+
+    /// `name=value` and again, with this sign between; whether a name without a value has its `=` too.
+    fn pairs(self, begins: Places, between: u8, equals: bool) -> Places {
+        let (mut begins, mut names, mut values) = (begins, self.nowhere(), self.nowhere());
+        for at in 0..self.0.len() {
+            let byte = self.0[at];
+            if byte == b'=' && names[at] {
+                values[at + 1] = true;
+            }
+            if byte == between && (values[at] || names[at] && !equals) {
+                begins[at + 1] = true;
+            }
+            if let Some(next) = self.one(at, false) {
+                names[next] |= begins[at] || names[at];
+                values[next] |= values[at];
+            }
+        }
+        if equals { values } else { union(values, &names) }
+    }
+}
+
+fn union(mut one: Places, other: &[bool]) -> Places {
+    one.iter_mut().zip(other).for_each(|(one, other)| *one |= other);
+    one
+}
+
+/// Whether a value may have this as it is.
+fn is_legal(byte: u8, reserved: bool) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!*'()".contains(&byte) || reserved && b":/?#[]@$&+,;=".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests;
