@@ -99,7 +99,8 @@ policies:
   - { name: e, effect: allow, when: subjekt.id == \"x\" }
 ";
     let broken = "policies:\n  - name: f\n   effect: allow\n";
-    let files = [("lockgate.yaml", "policy: { files: [p] }"), ("p/a.yaml", form), ("p/b.yaml", meaning), ("p/c.yaml", broken)];
+    let files =
+        [("lockgate.yaml", "policy: { files: [p] }"), ("p/a.yaml", form), ("p/b.yaml", meaning), ("p/c.yaml", broken)];
     let given = Given::files(&files);
     let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
     let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();

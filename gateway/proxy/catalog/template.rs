@@ -1,10 +1,9 @@
-//! Whether a URI is one that a template expands to (RFC 6570, all levels). It answers in time proportional to the URI for
-//! each variable, and has nothing described by a template that it cannot read.
+//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to the URI for each variable.
 //!
-//! Where it is not clear what servers mean, it says no: pairs have their order, `{x}` has no `/`, also where a framework would
-//! take one, and names of pairs have no reserved characters. It says yes to what every client may write for a value of the
-//! template: escapes of characters that need none, and `!*'()`, which JavaScript's `encodeURIComponent` leaves as they are.
-//! Whether a variable that is written twice has one value is not looked at.
+//! In doubt it says no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, also where a framework
+//! would take it, and to reserved characters in names of pairs. It says yes to what clients write for a value: escapes that are
+//! not needed, and `!*'()`, which JavaScript's `encodeURIComponent` leaves. That a variable written twice has one value is not
+//! looked at.
 
 use lockgate_protocol::uri::MAX_URI;
 
