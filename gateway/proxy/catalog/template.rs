@@ -30,7 +30,7 @@ pub(super) fn describes(template: &str, uri: &str) -> bool {
         if variables > VARIABLES || !places.contains(&true) {
             return false;
         }
-        (places, rest) = (uri.expression(places, &expression), after);
+        (places, rest) = (uri.expression(&places, &expression), after);
     }
     !rest.contains('}') && uri.literal(&places, rest).last() == Some(&true)
 }
@@ -166,36 +166,36 @@ impl Uri<'_> {
         self.character(at, None).or_else(|| (reserved && self.byte(at).is_some()).then_some(at + 3))
     }
 
-    fn expression(self, undefined: Places, expression: &Expression<'_>) -> Places {
+    fn expression(self, undefined: &[bool], expression: &Expression<'_>) -> Places {
         let mut defined = self.nowhere();
         let (first, between) = (expression.first.as_bytes(), expression.between.as_bytes());
         for variable in &expression.variables {
-            let begins = self.moved(&undefined, |at| self.is(at, first).then_some(at + first.len()));
+            let begins = self.moved(undefined, |at| self.is(at, first).then_some(at + first.len()));
             let goes_on = self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
             let from = union(begins, &goes_on);
             let ends = match expression.named {
-                Some(equals) => self.named(from, variable, between[0], equals),
-                None => self.unnamed(from, variable, between[0], expression.reserved),
+                Some(equals) => self.named(&from, variable, between[0], equals),
+                None => self.unnamed(&from, variable, between[0], expression.reserved),
             };
             defined = union(defined, &ends);
         }
-        union(defined, &undefined)
+        union(defined, undefined)
     }
 
-    fn unnamed(self, from: Places, variable: &Variable<'_>, between: u8, reserved: bool) -> Places {
+    fn unnamed(self, from: &[bool], variable: &Variable<'_>, between: u8, reserved: bool) -> Places {
         match variable.modifier {
-            Modifier::None => self.value(&from, reserved, b',', usize::MAX),
-            Modifier::Prefix(most) => self.value(&from, reserved, 0, most),
-            Modifier::Explode if reserved => self.value(&from, true, b',', usize::MAX),
+            Modifier::None => self.value(from, reserved, b',', usize::MAX),
+            Modifier::Prefix(most) => self.value(from, reserved, 0, most),
+            Modifier::Explode if reserved => self.value(from, true, b',', usize::MAX),
             Modifier::Explode => {
-                let items = self.value(&from, false, between, usize::MAX);
+                let items = self.value(from, false, between, usize::MAX);
                 union(items, &self.pairs(from, between, true))
             }
         }
     }
 
-    /// `name=value`; without a value also `name`, or in its place.
-    fn named(self, from: Places, variable: &Variable<'_>, between: u8, equals: bool) -> Places {
+    /// `name=value`; where an empty value has no `=`, the name alone.
+    fn named(self, from: &[bool], variable: &Variable<'_>, between: u8, equals: bool) -> Places {
         let (comma, most) = match variable.modifier {
             Modifier::None => (b',', usize::MAX),
             Modifier::Prefix(most) => (0, most),
@@ -203,7 +203,7 @@ impl Uri<'_> {
             Modifier::Explode => return self.pairs(from, between, equals),
         };
         let name = variable.name.as_bytes();
-        let name = self.moved(&from, |at| self.is(at, name).then_some(at + name.len()));
+        let name = self.moved(from, |at| self.is(at, name).then_some(at + name.len()));
         let value = self.moved(&name, |at| self.is(at, b"=").then_some(at + 1));
         let mut ends = self.value(&value, false, comma, most);
         if !equals {
@@ -231,8 +231,8 @@ impl Uri<'_> {
     }
 
     /// `name=value` and again, with this sign between; whether a name without a value has its `=` too.
-    fn pairs(self, begins: Places, between: u8, equals: bool) -> Places {
-        let (mut begins, mut names, mut values) = (begins, self.nowhere(), self.nowhere());
+    fn pairs(self, begins: &[bool], between: u8, equals: bool) -> Places {
+        let (mut begins, mut names, mut values) = (begins.to_vec(), self.nowhere(), self.nowhere());
         for at in 0..self.0.len() {
             let byte = self.0[at];
             if byte == b'=' && names[at] {
