@@ -60,7 +60,8 @@ impl Seal {
         out.extend_from_slice(&hash);
         out.extend_from_slice(b"\"}\n");
         tip.hash.clear();
-        tip.hash.push_str(&String::from_utf8_lossy(&hash));
+        // Digits are text.
+        tip.hash.push_str(std::str::from_utf8(&hash).unwrap_or_default());
     }
 
     /// The hash that a line claims, when it is the right one.
