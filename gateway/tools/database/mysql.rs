@@ -131,10 +131,13 @@ impl Mysql {
             format!("max_execution_time = {milliseconds}")
         };
         let lock = self.limits.lock_timeout.as_secs().max(1);
-        let rows = ask.max_rows + 1;
+        let (rows, text) = (ask.max_rows + 1, ask.max_bytes);
+        // Text is read as it was judged: MySQL's reset takes the server's own character set, in which (as in GBK) the end of a
+        // letter may be a backslash or a backquote. MySQL would also cut off the texts that GROUP_CONCAT makes, at 1 KiB.
         conn.query_drop(format!(
             "SET SESSION {timeout}, lock_wait_timeout = {lock}, innodb_lock_wait_timeout = {lock}, time_zone = '+00:00', \
-             sql_select_limit = {rows}, autocommit = 1"
+             sql_select_limit = {rows}, autocommit = 1, group_concat_max_len = {text}, character_set_client = utf8mb4, \
+             character_set_connection = utf8mb4, character_set_results = utf8mb4"
         ))
         .await?;
         conn.query_drop("START TRANSACTION READ ONLY").await?;

@@ -149,37 +149,65 @@ pub(crate) fn postgres_as(identity: Option<&Identity>) -> Option<Server> {
     Some(start(&run, folder, port))
 }
 
-/// MariaDB with the superuser `root`, who has no password.
-pub(crate) fn mariadb() -> Option<Server> {
-    mariadb_as(None)
+/// MariaDB, and MySQL where there is one, each with the superuser `root`, who has no password.
+pub(crate) fn mysqls() -> Vec<Server> {
+    mysqls_as(None)
 }
 
-/// The same, with TLS when it has a certificate.
-pub(crate) fn mariadb_as(identity: Option<&Identity>) -> Option<Server> {
+/// The same, with TLS by a certificate of ours when there is one.
+pub(crate) fn mysqls_as(identity: Option<&Identity>) -> Vec<Server> {
+    [mariadb(identity), mysql(identity)].into_iter().flatten().collect()
+}
+
+fn mariadb(identity: Option<&Identity>) -> Option<Server> {
     let (Some(install), Some(mariadbd)) = (program("mariadb-install-db"), program("mariadbd")) else {
         return missing("mariadb-server");
     };
-    let (folder, port) = (folder("mysql"), free_port());
-    let data = format!("--datadir={}", folder.path().join("data").display());
+    let folder = folder("mysql");
     let mut make = command("mysql", &install);
-    make.args(["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    make.args(["--no-defaults", &data(&folder), "--auth-root-authentication-method=normal", "--skip-test-db"]);
     // Servers on one machine clear each other's temporary tables away in a folder that they share.
     make.env("TMPDIR", folder.path());
     done(make);
-    let mut run = command("mysql", &mariadbd);
-    let temporary = format!("--tmpdir={}", folder.path().display());
-    run.args([
-        "--no-defaults",
-        &data,
-        &temporary,
-        "--bind-address=127.0.0.1",
-        "--innodb-buffer-pool-size=16M",
-        "--skip-log-bin",
-    ]);
-    run.args([format!("--port={port}"), format!("--socket={}", folder.path().join("socket").display())]);
+    Some(serve(&mariadbd, folder, identity, &[]))
+}
+
+/// Debian has no package of MySQL, so that its absence is no failure in CI either; `tests/run` says it.
+fn mysql(identity: Option<&Identity>) -> Option<Server> {
+    let named = std::env::var_os("LOCKGATE_MYSQLD").map(PathBuf::from);
+    let mysqld = named.or_else(|| program("mysqld").filter(|mysqld| is_mysql(mysqld)));
+    let Some(mysqld) = mysqld else {
+        eprintln!("MySQL is not installed: MariaDB alone was tested");
+        return None;
+    };
+    let folder = folder("mysql");
+    let mut make = command("mysql", &mysqld);
+    make.args(["--no-defaults", &data(&folder), "--initialize-insecure"]);
+    done(make);
+    // Without the second protocol's port, and with files as open as MariaDB has them.
+    Some(serve(&mysqld, folder, identity, &["--mysqlx=OFF", "--secure-file-priv="]))
+}
+
+/// MariaDB has a program of this name too.
+fn is_mysql(mysqld: &Path) -> bool {
+    let version = Command::new(mysqld).args(["--no-defaults", "--version"]).output();
+    version.is_ok_and(|out| out.status.success() && !String::from_utf8_lossy(&out.stdout).contains("MariaDB"))
+}
+
+fn data(folder: &tempfile::TempDir) -> String {
+    format!("--datadir={}", folder.path().join("data").display())
+}
+
+/// Starts a server of MySQL's kind on the data that its folder has.
+fn serve(program: &Path, folder: tempfile::TempDir, identity: Option<&Identity>, more: &[&str]) -> Server {
+    let (mut run, port) = (command("mysql", program), free_port());
+    let place = folder.path().display();
+    run.args(["--no-defaults", &data(&folder), "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=16M"]);
+    run.args([format!("--tmpdir={place}"), format!("--socket={place}/socket"), format!("--port={port}")]);
+    run.arg("--skip-log-bin").args(more);
     if let Some(identity) = identity {
         let (certificate, key) = identity.write(folder.path());
         run.args([format!("--ssl-cert={certificate}"), format!("--ssl-key={key}")]);
     }
-    Some(start(&run, folder, port))
+    start(&run, folder, port)
 }
