@@ -58,6 +58,17 @@ const SQLITE: &str = "acosh asinh atanh bm25 changes char cosh date datetime for
     likely log2 median match percentile percentile_cont printf quote random regexp sinh snippet sqlite_version \
     string_agg strftime tanh time timediff total trunc typeof unhex unicode unistr unixepoch unlikely concat";
 
+/// What MySQL or MariaDB takes for a stored function when a space stands before the parenthesis.
+const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdate curtime date_add date_sub dense_rank \
+    extract first_value group_concat json_arrayagg json_objectagg lag lead max mid min now nth_value ntile percent_rank \
+    position rank row_number std stddev stddev_pop stddev_samp subdate substr substring sum sysdate trim var_pop var_samp \
+    variance";
+
+/// Whether the parenthesis of a call has to follow a word at once in MySQL.
+pub(super) fn is_joined(word: &str) -> bool {
+    JOINED.split_whitespace().any(|joined| joined.eq_ignore_ascii_case(word))
+}
+
 /// The names, in lower case, of one dialect.
 pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {
     let own = match dialect {

@@ -4,6 +4,7 @@
 use sqlparser::tokenizer::{Token, Whitespace};
 
 use super::Dialect;
+use super::functions::is_joined;
 use super::operators;
 use super::quoted;
 use crate::Refusal;
@@ -108,6 +109,9 @@ impl Lexer<'_> {
         if strings(self.before()) && strings(Some(&token)) {
             return no("two string literals stand side by side: write one string, or put || or a comma between them");
         }
+        if self.dialect == Dialect::Mysql && token == Token::LParen {
+            self.joined()?;
+        }
         match token {
             Token::Comma => {
                 if let Some(chain) = self.chains.last_mut() {
@@ -133,6 +137,16 @@ impl Lexer<'_> {
         self.tokens.push(token);
         self.end = self.at;
         Ok(())
+    }
+
+    /// Whether MySQL takes what stands before this parenthesis as we do.
+    fn joined(&self) -> Result<(), Refusal> {
+        match self.tokens.as_slice() {
+            [.., Token::Word(word), Token::Whitespace(_)] if word.quote_style.is_none() && is_joined(&word.value) => {
+                no(format!("in MySQL `{0} (` may be a function of somebody's own: write `{0}(`", word.value))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn count(&mut self) {

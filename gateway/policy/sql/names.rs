@@ -109,6 +109,10 @@ impl Named {
         let mut parts = Vec::with_capacity(2);
         for part in &name.0 {
             let ObjectNamePart::Identifier(ident) = part else { return no("a name holds a call: write a plain name") };
+            // The server's own functions are words there: in quotes many of them are stored ones.
+            if self.dialect == Dialect::Mysql && name.0.len() == 1 && ident.quote_style.is_some() {
+                return no(format!("the function {} stands in quotes: leave them out", shown(name)));
+            }
             parts.push(self.decoded(ident));
         }
         let known = match parts.as_slice() {

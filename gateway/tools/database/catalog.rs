@@ -56,7 +56,11 @@ const MYSQL: Statements = Statements {
         AS type, table_rows AS estimated_rows, nullif(table_comment, '') AS comment \
         FROM information_schema.tables WHERE table_schema = coalesce(nullif(?, ''), database()) ORDER BY 2 \
         LIMIT 2001 OFFSET ?",
-    columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, nullif(column_default, 'NULL') AS `default`, \
+    // MariaDB tells defaults as SQL, MySQL the bare text of those that are no expressions.
+    columns: "SELECT column_name AS name, column_type AS type, is_nullable = 'YES' AS nullable, \
+        CASE WHEN column_default IS NULL THEN NULL WHEN version() LIKE '%MariaDB%' OR extra LIKE '%DEFAULT_GENERATED%' \
+        THEN nullif(column_default, 'NULL') WHEN numeric_precision IS NOT NULL OR data_type IN ('year', 'binary', 'varbinary') \
+        THEN column_default ELSE quote(column_default) END AS `default`, \
         nullif(column_comment, '') AS comment FROM information_schema.columns \
         WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? ORDER BY ordinal_position",
     // `table_constraints` shows nothing to a role that may only SELECT; a foreign key may be called like an index.
@@ -68,7 +72,7 @@ const MYSQL: Statements = Statements {
         WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
         GROUP BY constraint_name, referenced_table_name ORDER BY 2 DESC, 1",
     indexes: "SELECT index_name AS name, concat(CASE min(non_unique) WHEN 0 THEN 'UNIQUE ' ELSE '' END, '(', \
-        group_concat(column_name ORDER BY seq_in_index SEPARATOR ', '), ')') AS definition \
+        group_concat(coalesce(column_name, 'an expression') ORDER BY seq_in_index SEPARATOR ', '), ')') AS definition \
         FROM information_schema.statistics WHERE table_schema = coalesce(nullif(?, ''), database()) AND table_name = ? \
         GROUP BY index_name ORDER BY 1",
 };

@@ -10,6 +10,9 @@ use super::Shared;
 use super::embedded::Owner;
 use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
 
+/// What stands before a statement that MySQL explains.
+pub(super) const MYSQL: &str = "EXPLAIN FORMAT=JSON";
+
 pub(super) struct Explain(pub(super) Arc<Shared>);
 
 impl Tool for Explain {
@@ -42,7 +45,7 @@ impl Tool for Explain {
             link.check(sql)?;
             let word = match link.dialect {
                 Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
-                Dialect::Mysql => "EXPLAIN FORMAT=JSON",
+                Dialect::Mysql => MYSQL,
                 Dialect::Sqlite => "EXPLAIN QUERY PLAN",
             };
             let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;

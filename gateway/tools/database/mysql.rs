@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Limits, Network};
+use super::explain;
 use crate::tool::Mistake;
 use place::{Ending, Name, Place};
 
@@ -171,7 +172,8 @@ impl Mysql {
 async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let other = |words: &'static str| Error::Other(words.into());
     let statement = conn.prep(ask.sql.as_str()).await?;
-    if statement.num_columns() == 0 {
+    // MySQL says of an EXPLAIN only when it runs which columns it has.
+    if statement.num_columns() == 0 && !ask.sql.starts_with(explain::MYSQL) {
         conn.close(statement).await?;
         return Err(other("the statement gives no rows"));
     }
@@ -279,6 +281,7 @@ fn kind(field: &Field) -> String {
         T::MYSQL_TYPE_BIT => "bit",
         T::MYSQL_TYPE_NULL => "null",
         T::MYSQL_TYPE_GEOMETRY => "geometry",
+        T::MYSQL_TYPE_VECTOR => "vector",
         T::MYSQL_TYPE_STRING if text => "char",
         T::MYSQL_TYPE_STRING => "binary",
         T::MYSQL_TYPE_VARCHAR | T::MYSQL_TYPE_VAR_STRING if text => "varchar",

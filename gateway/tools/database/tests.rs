@@ -1,4 +1,4 @@
-//! Tests of `database`: real PostgreSQL, MariaDB and SQLite, each with a canary that no statement may touch.
+//! Tests of `database`: real PostgreSQL, MariaDB, MySQL and SQLite, each with a canary that no statement may touch.
 
 #![allow(clippy::disallowed_methods, clippy::print_stderr, reason = "tests start servers of their own")]
 

@@ -170,3 +170,10 @@ START SLAVE
 SELECT 1 END FROM mysql.user
 SELECT 1 END, load_file('/etc/passwd')
 SELECT 1 end INTO OUTFILE '/tmp/x'
+SELECT count (1)
+SELECT count/**/(*) FROM canary
+SELECT Now ()
+SELECT trim (note) FROM canary
+SELECT `count`(1)
+SELECT `md5`(note) FROM canary
+SELECT $$x$$

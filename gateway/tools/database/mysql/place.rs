@@ -13,6 +13,9 @@ const TRY: Duration = Duration::from_secs(5);
 /// Between two looks at whether a session has gone.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How both servers say that no session has a number, or one of somebody else.
+const NO_SESSION_OF_OURS: [u16; 2] = [1094, 1095];
+
 /// What a place needs to end its session.
 #[derive(Clone)]
 pub(super) struct Ending {
@@ -83,14 +86,21 @@ async fn kill(options: &Opts, name: &Name) -> Result<bool, Error> {
     if server(&mut conn).await?.1 != name.server {
         return Ok(false);
     }
-    // An error is a session that has gone already, which the look finds out.
-    let _gone = conn.query_drop(format!("KILL {}", name.id)).await;
-    let look = format!("SELECT count(*) FROM information_schema.processlist WHERE id = {}", name.id);
-    while conn.query_first::<u64, _>(look.as_str()).await? != Some(0) {
+    // A session that is being ended is known until it has gone.
+    while is_there(conn.query_drop(format!("KILL {}", name.id)).await)? {
         tokio::time::sleep(LOOK).await;
     }
     conn.disconnect().await?;
     Ok(true)
+}
+
+/// Whether a session may still be there.
+fn is_there(kill: Result<(), Error>) -> Result<bool, Error> {
+    match kill {
+        Ok(()) => Ok(true),
+        Err(Error::Server(error)) if NO_SESSION_OF_OURS.contains(&error.code) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The version of a server, and what tells it from others.
