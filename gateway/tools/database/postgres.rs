@@ -14,17 +14,19 @@ use lockgate_egress::Connector;
 use parking_lot::Mutex;
 use postgres_protocol::message::backend::{DataRowBody, Message, RowDescriptionBody};
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, Column};
 use super::config::{Limits, Network};
 use crate::tool::Mistake;
-use wire::{Handle, Session, Trouble};
+use wire::{Session, Trouble};
 
 /// How long a caller waits for a place in the pool.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What a cancelled statement gets to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// Between two attempts to cancel a statement: one that comes between two steps of it has no effect.
+const AGAIN: Duration = Duration::from_millis(250);
 /// `query_canceled`, which a timeout is too.
 const CANCELED: &str = "57014";
 /// Names of the owner's own types that are remembered.
@@ -52,33 +54,34 @@ pub(super) struct Postgres {
     network: Network,
     limits: Limits,
     connector: Arc<Connector>,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
     names: Mutex<HashMap<u32, String>>,
 }
 
 impl Postgres {
     pub(super) fn new(network: Network, limits: Limits, connector: Arc<Connector>) -> Self {
-        let places = Semaphore::new(limits.pool);
+        let places = Arc::new(Semaphore::new(limits.pool));
         Self { network, limits, connector, places, idle: Mutex::default(), names: Mutex::default() }
     }
 
     /// Runs one statement.
     pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
-        let place = tokio::time::timeout(PATIENCE, self.places.acquire()).await;
-        let Ok(Ok(_place)) = place else {
+        let place = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+        let Ok(Ok(place)) = place else {
             return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
         };
+        let mut held = Held { pool: self, session: None, place: Some(place), patience: ask.timeout + GRACE };
         let whole = async {
             // A pooled session may have died since; nothing has run yet when that shows.
             if let Some(session) = self.pooled()
-                && let Some(done) = self.attempt(session, ask, true).await
+                && let Some(done) = self.attempt(&mut held, session, ask, true).await
             {
                 return done;
             }
             let session = self.open().await?;
             let lost = || Mistake::new("the connection to the database was lost: try again");
-            self.attempt(session, ask, false).await.unwrap_or_else(|| Err(lost()))
+            self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| Err(lost()))
         };
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
     }
@@ -112,35 +115,39 @@ impl Postgres {
     }
 
     /// Runs the statement in a session; `None` when the session turned out to be dead before anything ran.
-    async fn attempt(&self, mut session: Session, ask: &Ask, reused: bool) -> Option<Result<Answer, Mistake>> {
+    async fn attempt(
+        &self,
+        held: &mut Held<'_>,
+        session: Session,
+        ask: &Ask,
+        reused: bool,
+    ) -> Option<Result<Answer, Mistake>> {
         let began = Instant::now();
-        let mut guard = Guard { pool: self, handle: Some(session.handle.clone()) };
+        let session = held.session.insert(session);
         session.max_message = ask.max_bytes.saturating_add(1 << 16);
-        let columns = match self.begin(&mut session, ask).await {
+        let columns = match self.begin(session, ask).await {
             Ok(columns) => Ok(columns),
             Err(Trouble::Lost(_)) if reused => {
-                guard.handle = None;
+                held.session = None;
                 return None;
             }
             Err(trouble) => Err(trouble),
         };
         let done = match columns {
-            Ok(columns) => self.finish(&mut session, ask, columns).await,
+            Ok(columns) => self.finish(session, ask, columns).await,
             Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => Err(lost),
-            Err(refused) => clean(&mut session).await.and(Err(refused)),
+            Err(refused) => clean(session).await.and(Err(refused)),
         };
         match done {
             Ok((answer, whole)) => {
                 // Rows that were not read are still under way: such a session is not used again.
                 if whole {
-                    guard.handle = None;
-                    self.idle.lock().push(session);
+                    self.idle.lock().extend(held.session.take());
                 }
                 Some(Ok(answer))
             }
             Err(Trouble::Refused { code, words }) => {
-                guard.handle = None;
-                self.idle.lock().push(session);
+                self.idle.lock().extend(held.session.take());
                 // The same code is used when somebody else cancels it.
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
@@ -325,20 +332,36 @@ fn parameter(value: &Value) -> Option<String> {
     }
 }
 
-/// Stops a statement at the server when its caller has gone.
-struct Guard<'a> {
+/// A place in the pool and the session that has it. A session that is still there at the end, because nobody waits any more or
+/// it is of no use, keeps its place until the server has ended it: it goes on with a statement whoever is gone.
+struct Held<'a> {
     pool: &'a Postgres,
-    handle: Option<Handle>,
+    session: Option<Session>,
+    place: Option<OwnedSemaphorePermit>,
+    /// The statement's own timeout has ended it by then.
+    patience: Duration,
 }
 
-impl Drop for Guard<'_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let Some(handle) = self.handle.take()
+        if let Some(mut session) = self.session.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let (connector, network) = (Arc::clone(&self.pool.connector), self.pool.network.clone());
+            let (place, patience) = (self.place.take(), self.patience);
             runtime.spawn(async move {
-                let _in_time = tokio::time::timeout(PATIENCE, handle.cancel(&connector, &network)).await;
+                let ended = async {
+                    loop {
+                        session.handle.cancel(&connector, &network).await;
+                        if tokio::time::timeout(AGAIN, session.end()).await.is_ok() {
+                            break;
+                        }
+                    }
+                };
+                if tokio::time::timeout(patience, ended).await.is_err() {
+                    tracing::warn!(database = %network.database, "a statement that nobody waits for cannot be stopped");
+                }
+                drop(place);
             });
         }
     }

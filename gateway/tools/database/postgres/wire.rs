@@ -32,7 +32,7 @@ fn lost(error: impl std::fmt::Display) -> Trouble {
 }
 
 /// How to reach a server again, to ask it to stop a statement.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Handle {
     process: i32,
     secret: i32,
@@ -179,6 +179,17 @@ impl Session {
                 Err(lost @ (Trouble::Lost(_) | Trouble::Large)) => return Err(lost),
                 Err(refused) => first = first.or(Some(refused)),
             }
+        }
+    }
+}
+
+impl Session {
+    /// Says that nothing more comes, and waits until the server has ended the session. May be dropped and called again.
+    pub(super) async fn end(&mut self) {
+        let _gone = self.stream.shutdown().await;
+        // Rows that were under way.
+        while let Ok(1..) = self.stream.read_buf(&mut self.input).await {
+            self.input.clear();
         }
     }
 }
