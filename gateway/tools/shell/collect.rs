@@ -44,11 +44,11 @@ impl Reader {
         let into = Arc::clone(&output);
         let task = tokio::spawn(async move {
             let Some(mut stream) = stream else { return };
-            let mut chunk = vec![0; CHUNK];
+            let (mut chunk, mut room) = (vec![0; CHUNK], cap);
             while let Ok(read @ 1..) = stream.read(&mut chunk).await {
                 let mut output = into.lock();
-                let room = cap.saturating_sub(output.kept.len()).min(read);
-                output.kept.extend_from_slice(&chunk[..room]);
+                let fits = fitting(&chunk[..read], &mut room);
+                output.kept.extend_from_slice(&chunk[..fits]);
                 output.total += read as u64;
             }
         });
@@ -59,6 +59,22 @@ impl Reader {
     pub(super) async fn end(&mut self) {
         let _ = (&mut self.task).await;
     }
+}
+
+/// How many of the bytes there is room for, which they take. A control character takes as much as it does in JSON, so that an
+/// answer full of them is no larger than others.
+fn fitting(bytes: &[u8], room: &mut usize) -> usize {
+    let takes = |byte: &u8| if byte.is_ascii_control() && !byte.is_ascii_whitespace() { 6 } else { 1 };
+    for (at, byte) in bytes.iter().enumerate() {
+        match room.checked_sub(takes(byte)) {
+            Some(left) => *room = left,
+            None => {
+                *room = 0;
+                return at;
+            }
+        }
+    }
+    bytes.len()
 }
 
 impl Drop for Reader {

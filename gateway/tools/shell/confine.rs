@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -68,6 +68,7 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 fn become_program(children: bool) -> Result<Infallible, String> {
     // Nothing goes on when the gateway is gone.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
+    close_inherited()?;
     rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
     // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
     filter::apply(children)?;
@@ -87,6 +88,18 @@ fn become_program(children: bool) -> Result<Infallible, String> {
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.name).args(&plan.arguments).env_clear().envs(&plan.environment);
     Err(format!("{}: {}", plan.program.display(), command.exec()))
+}
+
+/// Closes what the gateway was started with besides the standard streams: Landlock holds what is opened, not what is open.
+#[allow(clippy::disallowed_methods, reason = "the descriptors of this process, before it has any of its own")]
+fn close_inherited() -> Result<(), String> {
+    let open = std::fs::read_dir("/proc/self/fd").map_err(|error| format!("its open files are not known: {error}"))?;
+    let open: Vec<RawFd> = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for inherited in open.into_iter().filter(|fd| *fd > 2) {
+        // That of the folder itself is closed already.
+        let _ = nix::unistd::close(inherited);
+    }
+    Ok(())
 }
 
 /// Waits for the plan. From then on there is nothing to read on standard input.
@@ -109,7 +122,7 @@ fn open(folder: &Held) -> Result<OwnedFd, String> {
     let open = rustix::fs::open(&folder.path, flags, Mode::empty()).map_err(|error| cannot(&error))?;
     match identity(&open).map_err(|error| cannot(&error))? {
         found if found == (folder.device, folder.inode) => Ok(open),
-        _ => Err(cannot(&"it is another folder than at the start")),
+        _ => Err(cannot(&"it is another folder than at the start; name one that is still there")),
     }
 }
 
@@ -147,7 +160,8 @@ fn landlock(plan: &Plan) -> Result<(), String> {
         .map_err(|error| words(&error))?;
     let read = AccessFs::from_read(NEWEST) & !BitFlags::from(AccessFs::Execute);
     for root in &plan.roots {
-        let folder = open(root)?;
+        // One that is gone or replaced is left out; the others go on. The working folder was entered before.
+        let Ok(folder) = open(root) else { continue };
         let mut access = if root.write { read | AccessFs::from_write(NEWEST) } else { read };
         if plan.children {
             access |= AccessFs::Execute;

@@ -88,8 +88,8 @@ impl Tool for Execute {
             .tags(&["shell", "process"])
             .permissions(&["shell:execute"])
             .timeout(limits.max_timeout + TURN + MARGIN)
-            // Both streams, as text and in the structure, of which JSON may make six times as much.
-            .cap(limits.output_bytes.saturating_mul(24).saturating_add(64 * 1024))
+            // Both streams, as text and in the structure, with three bytes for each that is no UTF-8.
+            .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {

@@ -47,6 +47,41 @@ async fn without_landlock_the_same_programs_leave() {
     assert!(result.to_string().contains(SECRET), "{result}");
 }
 
+/// As a shell leaves them to the gateway: Landlock holds what is opened, and these are open.
+#[tokio::test]
+async fn files_that_the_gateway_was_started_with_stay_with_it() {
+    let place = Place::new();
+    let secret = std::fs::File::open(place.folder.path().join("secret.txt")).unwrap();
+    rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+    for landlock in [Landlock::Required, Landlock::Off] {
+        let rig = rig(place.code(landlock, &["sh", "cat"]));
+        let number = std::os::fd::AsRawFd::as_raw_fd(&secret);
+        let result = sh(&rig, &format!("cat <&{number}")).await;
+        assert!(result["exitCode"] != json!(0) && !result.to_string().contains(SECRET), "{result}");
+        let open = sh(&rig, "for fd in 3 4 5 6 7 8 9; do (: <&$fd) 2>/dev/null && echo $fd; done").await;
+        assert_eq!(open["stdout"], json!(""), "{open}");
+    }
+}
+
+#[tokio::test]
+async fn a_root_that_is_gone_stops_nobody_elsewhere() {
+    let place = Place::new();
+    let mut config = place.code(Landlock::Required, &["sh"]);
+    let more = place.folder.path().canonicalize().unwrap().join("more");
+    std::fs::create_dir(&more).unwrap();
+    config.roots.push(Root { path: more.clone(), write: true });
+    let rig = rig(config);
+    std::fs::remove_dir(&more).unwrap();
+    assert_eq!(sh(&rig, "echo hi").await["stdout"], json!("hi\n"));
+    std::fs::create_dir(&more).unwrap();
+    assert_eq!(sh(&rig, "echo hi").await["stdout"], json!("hi\n"));
+    let other = sh(&rig, &format!("echo x > {}/pwned", more.display())).await;
+    assert_ne!(other["exitCode"], json!(0), "another folder of the name: {other}");
+    let words = rig.call("shell/execute", json!({"argv": ["sh", "-c", "echo hi"], "cwd": more})).await.unwrap_err();
+    assert!(words.contains("name one that is still there") || words.contains("is not there"), "{words}");
+    place.assert_untouched();
+}
+
 #[tokio::test]
 async fn a_writable_root_is_writable_and_nothing_else() {
     let place = Place::new();

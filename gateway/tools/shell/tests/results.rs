@@ -3,6 +3,22 @@
 use super::*;
 
 #[tokio::test]
+async fn control_characters_take_the_room_that_they_have_in_json() {
+    let place = Place::new();
+    let mut config = place.config(Landlock::Required);
+    config.limits.output_bytes = 1024;
+    std::fs::write(place.root().join("controls"), "\u{1}".repeat(5000)).unwrap();
+    std::fs::write(place.root().join("lines"), "line\n".repeat(1000)).unwrap();
+    let rig = rig(config);
+    for (file, kept, total) in [("controls", 170, 5000), ("lines", 1024, 5000)] {
+        let result = run(&rig, &format!("cat {file}")).await.unwrap();
+        let stdout = result["stdout"].as_str().unwrap();
+        assert_eq!((stdout.len(), &result["stdoutTruncated"]), (kept, &json!(true)), "{file}");
+        assert_eq!(result["stdoutBytes"], json!(total), "{file}");
+    }
+}
+
+#[tokio::test]
 async fn output_and_exit_codes_come_back() {
     let place = Place::new();
     let rig = rig(place.config(Landlock::Required));
