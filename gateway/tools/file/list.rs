@@ -63,10 +63,16 @@ fn list(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mis
     let (recursive, hidden, metadata) =
         (arguments.flag("recursive"), arguments.flag("hidden"), arguments.flag("metadata"));
     let (mut at, mut more, mut entries) = (0_usize, false, Vec::new());
+    // Names that are left out although nothing denies them.
+    let mut odd = false;
     let mut walk = Walk::new(stop, files.config.limits.entries);
     walk.run(&place, &mut |found| {
         let path = place.below(found.names);
-        if !hidden && found.name().starts_with('.') || !files.is_readable(&path) {
+        if !hidden && found.name().starts_with('.') {
+            return Ok(Next::Past);
+        }
+        if !files.is_readable(&path) {
+            odd |= files.is_odd(&path);
             return Ok(Next::Past);
         }
         if entries.len() == limit {
@@ -80,7 +86,7 @@ fn list(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mis
         at += 1;
         Ok(if recursive { Next::On } else { Next::Past })
     })?;
-    let mut result = json!({"path": place.path, "entries": entries, "partial": walk.partial});
+    let mut result = json!({"path": place.path, "entries": entries, "partial": walk.partial || odd});
     if arguments.maybe_text("path").is_none() {
         let roots = files.roots.iter().map(|root| json!({"path": root.path, "write": root.write}));
         result["roots"] = roots.collect::<Vec<Value>>().into();

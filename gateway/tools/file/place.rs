@@ -18,6 +18,8 @@ pub(super) struct Files {
     pub(super) roots: Vec<Arc<Root>>,
     read: Path,
     change: Path,
+    /// What all names have to be like.
+    name: Path,
     /// What a name says has to be held against where it leads.
     guarded: bool,
     pub(super) config: Config,
@@ -62,6 +64,7 @@ impl Files {
         Ok(Self {
             read: Path::compile(&spec(config.deny.clone()))?,
             change: Path::compile(&spec(all))?,
+            name: Path::compile(&spec(Vec::new()))?,
             guarded: !config.deny.is_empty(),
             roots: roots.into_iter().map(Arc::new).collect(),
             work: Work::new(config.limits.concurrent),
@@ -101,10 +104,18 @@ impl Files {
         !self.guarded || self.read.check(path).is_ok()
     }
 
+    /// Whether a name that may not be read is none that is denied, but one that no rule can judge, such as `a%2eb`.
+    pub(super) fn is_odd(&self, path: &str) -> bool {
+        self.name.check(path).is_err()
+    }
+
     /// Whether an absolute path may be changed by its name.
     pub(super) fn may_change(&self, path: &str) -> Result<(), Mistake> {
         match self.change.check(path) {
             Ok(_) => Ok(()),
+            Err(refusal) if self.is_odd(path) => {
+                Err(Mistake(format!("the name cannot be judged, so that it may not be changed: {}", refusal.0)))
+            }
             Err(_) => Err(Mistake(format!(
                 "{path} may not be changed: other programs take orders from it, or it is protected"
             ))),

@@ -31,7 +31,7 @@ impl Tool for Read {
             json!({
                 "path": path_schema("The file"),
                 "encoding": {"type": "string", "enum": NAMES, "default": "utf-8"},
-                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First byte to read"},
+                "offset": {"type": "integer", "minimum": 0, "maximum": i64::MAX, "default": 0, "description": "First byte to read"},
                 "length": {"type": "integer", "minimum": 1, "description": "Bytes to read, at most"},
                 "head": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many first lines"},
                 "tail": {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Only so many last lines"}
@@ -92,6 +92,9 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
     if encoding == Encoding::Utf8 && next < size {
         // A part may end within a character, which then belongs to the next part.
         let whole = whole_characters(&bytes);
+        if whole == 0 && !bytes.is_empty() {
+            return Err(Mistake::new("`length` ends within the first character: give at least 4"));
+        }
         bytes.truncate(whole);
         next = start + whole as u64;
     }

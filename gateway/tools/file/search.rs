@@ -98,15 +98,21 @@ fn search(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, M
         return Err(Mistake::new("say what to search for: `glob`, `text` or both"));
     }
     let hidden = arguments.flag("hidden");
+    // Names that are left out although nothing denies them.
+    let mut odd = false;
     let mut walk = Walk::new(stop, files.config.limits.entries);
     walk.run(&place, &mut |found| {
         let path = place.below(found.names);
-        if !hidden && found.name().starts_with('.') || !files.is_readable(&path) {
+        if !hidden && found.name().starts_with('.') {
+            return Ok(Next::Past);
+        }
+        if !files.is_readable(&path) {
+            odd |= files.is_odd(&path);
             return Ok(Next::Past);
         }
         hunt.look(found, &path)
     })?;
-    let partial = walk.partial || hunt.partial;
+    let partial = walk.partial || hunt.partial || odd;
     Ok(json!({"path": place.path, "matches": hunt.matches, "looked": hunt.looked, "partial": partial}).into())
 }
 

@@ -3,6 +3,32 @@
 use super::*;
 
 #[tokio::test]
+async fn names_that_no_rule_can_judge_are_missed_aloud() {
+    let yard = Yard::new();
+    std::fs::create_dir(yard.path("data/odd")).unwrap();
+    for name in ["a%20b.txt", "back\\slash", ".env", "plain"] {
+        std::fs::write(yard.path("data/odd").join(name), "findme").unwrap();
+    }
+    let listed = yard.call("list", json!({"path": "odd", "hidden": true})).await.unwrap();
+    assert_eq!((listed["entries"].as_array().unwrap().len(), &listed["partial"]), (1, &json!(true)), "{listed}");
+    let found = yard.call("search", json!({"path": "odd", "text": "findme"})).await.unwrap();
+    assert_eq!((found["matches"].as_array().unwrap().len(), &found["partial"]), (1, &json!(true)), "{found}");
+    let refused = yard.call("delete", json!({"path": "odd", "recursive": true})).await.unwrap_err();
+    assert!(refused.contains("may not be changed"), "{refused}");
+    for name in [".env", "plain"] {
+        std::fs::remove_file(yard.path("data/odd").join(name)).unwrap();
+    }
+    let refused = yard.call("delete", json!({"path": "odd", "recursive": true})).await.unwrap_err();
+    assert!(refused.contains("the name cannot be judged"), "{refused}");
+    for name in ["a%20b.txt", "back\\slash"] {
+        std::fs::remove_file(yard.path("data/odd").join(name)).unwrap();
+    }
+    std::fs::write(yard.path("data/odd/.env"), "denied").unwrap();
+    let listed = yard.call("list", json!({"path": "odd", "hidden": true})).await.unwrap();
+    assert_eq!(listed["partial"], json!(false), "what is denied is not missed: {listed}");
+}
+
+#[tokio::test]
 async fn files_are_read_whole_and_in_parts() {
     let yard = Yard::new();
     std::fs::write(yard.path("data/bytes.bin"), [0, 159, 146, 150]).unwrap();
@@ -34,6 +60,14 @@ async fn files_are_read_whole_and_in_parts() {
         (json!({"path": "src"}), "is a folder: use `list`"),
         (json!({"path": "none.txt"}), "is not there: list its folder to see what is"),
         (json!({"path": "readme.txt/x"}), "something on the way is a file and no folder"),
+        (
+            json!({"path": "wide.txt", "offset": 1, "length": 1}),
+            "`length` ends within the first character: give at least 4",
+        ),
+        (
+            json!({"path": "wide.txt", "offset": 9_223_372_036_854_775_808_u64}),
+            "`offset` must be a whole number from 0 to",
+        ),
         (json!({"path": "readme.txt", "head": 1, "tail": 1}), "give one of `offset`, `head` and `tail`"),
         (json!({"path": "../secret.txt"}), "the path leaves the allowed folders: use a path in"),
     ] {
