@@ -140,6 +140,16 @@ fn host(url: &Url) -> &str {
 /// What to say of a request that got no answer. Addresses of the own network are not told.
 fn failed(error: &VisitError, url: &Url) -> Mistake {
     let host = host(url);
+    if let VisitError::Send(error) = error
+        && let Cause::Http(http) = &error.cause
+        && http.is_parse()
+    {
+        let what = match http.is_parse_too_large() {
+            true => "an answer with more than 100 headers, or with more than 64 KiB of them, which is not taken",
+            false => "an answer that is no HTTP",
+        };
+        return Mistake(format!("{host} gave {what}; the request may have been carried out"));
+    }
     let (sent, connect) = match error {
         VisitError::Url(error) => return Mistake(format!("{host} cannot be asked: {error}")),
         VisitError::Send(error) => match &error.cause {

@@ -46,9 +46,44 @@ const WAYS: [&str; 3] = ["nav", "footer", "aside"];
 /// Elements without content.
 const VOID: [&str; 13] =
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"];
-/// Elements whose end may be left out, so that nothing can be hidden until it.
-const OPEN_ENDED: [&str; 14] =
-    ["body", "dd", "dt", "head", "html", "li", "option", "p", "tbody", "td", "tfoot", "th", "thead", "tr"];
+/// Elements that are the whole page, whatever is said of them.
+const WHOLE: [&str; 3] = ["body", "head", "html"];
+/// Elements whose end may be left out, with those that end them when they begin; a paragraph besides by any block.
+const OPEN_ENDED: [(&[&str], &[&str]); 6] = [
+    (&["p"], &["dl", "hr", "menu", "ol", "p", "table", "ul"]),
+    (&["li"], &["li"]),
+    (&["dd", "dt"], &["dd", "dt"]),
+    (&["td", "th"], &["td", "th", "tr", "tbody", "tfoot", "thead"]),
+    (&["tr"], &["tr", "tbody", "tfoot", "thead"]),
+    (&["tbody", "tfoot", "thead", "option"], &["tbody", "tfoot", "thead", "option"]),
+];
+/// Elements whose end stands in every page, and that whatever stands in them ends with.
+const BLOCKS: [&str; 22] = [
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "details",
+    "div",
+    "fieldset",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "main",
+    "nav",
+    "pre",
+    "search",
+    "section",
+];
+/// Those in which others of the same kind begin anew.
+const NESTS: [&str; 5] = ["dl", "menu", "ol", "table", "ul"];
 
 /// Reads a page that came from `base`.
 pub(super) fn read(html: &str, base: &Url, markdown: bool) -> Page {
@@ -85,12 +120,62 @@ struct Reader<'a> {
     writer: Writer,
     title: Option<String>,
     in_title: bool,
-    /// The silent element that we are in, how often it stands in itself, and whether its links count.
-    silent: Option<(String, usize, bool)>,
+    silent: Option<Silence>,
     link: Option<Link>,
     links: Vec<Link>,
     main: Part,
     article: Part,
+}
+
+/// The silent element that we are in.
+struct Silence {
+    element: String,
+    /// How many of the same stand in it; of an element whose end may be left out, how many nests.
+    depth: usize,
+    /// How many blocks stand in it.
+    blocks: usize,
+    /// Its links count.
+    ways: bool,
+    /// What ends it when it begins.
+    ended_by: Option<&'static [&'static str]>,
+}
+
+impl Silence {
+    fn new(name: &str) -> Self {
+        let ended_by = OPEN_ENDED.iter().find(|(names, _)| names.contains(&name)).map(|(_, by)| *by);
+        Self { element: name.to_owned(), depth: 0, blocks: 0, ways: WAYS.contains(&name), ended_by }
+    }
+
+    /// Whether an element that begins ends it.
+    fn start(&mut self, name: &str) -> bool {
+        let block = BLOCKS.contains(&name);
+        match self.ended_by {
+            Some(by) if self.depth == 0 && (by.contains(&name) || self.element == "p" && block) => return true,
+            Some(_) => {
+                self.depth += usize::from(NESTS.contains(&name));
+                self.blocks += usize::from(block);
+            }
+            None => self.depth += usize::from(self.element == name && !VOID.contains(&name)),
+        }
+        false
+    }
+
+    /// Whether an element that ends ends it, and then whether it was its own end.
+    fn end(&mut self, name: &str) -> Option<bool> {
+        let (own, open_ended) = (self.element == name, self.ended_by.is_some());
+        let count = match () {
+            () if own && self.depth == 0 => return Some(true),
+            () if own && !open_ended || open_ended && NESTS.contains(&name) => &mut self.depth,
+            () if open_ended && BLOCKS.contains(&name) => &mut self.blocks,
+            () => return None,
+        };
+        match count.checked_sub(1) {
+            Some(left) => *count = left,
+            // What it stands in ends.
+            None => return Some(false),
+        }
+        None
+    }
 }
 
 /// Where in the text an element begins and ends.
@@ -117,17 +202,17 @@ impl Part {
 impl Reader<'_> {
     fn start(&mut self, name: &str, attributes: &Attributes) {
         let void = VOID.contains(&name);
-        if let Some((element, depth, ways)) = &mut self.silent {
-            if element == name && !void {
-                *depth += 1;
+        if let Some(silence) = &mut self.silent {
+            if !silence.start(name) {
+                if silence.ways && name == "a" {
+                    self.open_link(attributes);
+                }
+                return;
             }
-            if *ways && name == "a" {
-                self.open_link(attributes);
-            }
-            return;
+            self.silent = None;
         }
         if !void && (SILENT.contains(&name) || is_hidden(name, attributes)) {
-            self.silent = Some((name.to_owned(), 1, WAYS.contains(&name)));
+            self.silent = Some(Silence::new(name));
             return;
         }
         match name {
@@ -154,18 +239,18 @@ impl Reader<'_> {
     }
 
     fn end(&mut self, name: &str) {
-        if let Some((element, depth, ways)) = &mut self.silent {
-            let ways = *ways;
-            if element == name {
-                *depth -= 1;
-                if *depth == 0 {
-                    self.silent = None;
-                }
+        if let Some(silence) = &mut self.silent {
+            let (ways, ended) = (silence.ways, silence.end(name));
+            if ended.is_some() {
+                self.silent = None;
             }
             if ways && (name == "a" || self.silent.is_none()) {
                 self.keep_link();
             }
-            return;
+            // What a block ends ends before the block.
+            if ended != Some(false) {
+                return;
+            }
         }
         match name {
             "title" => self.in_title = false,
@@ -254,17 +339,24 @@ fn attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<Cow<'a, str>>
 
 /// Hidden from people, and so from models.
 fn is_hidden(name: &str, attributes: &Attributes) -> bool {
-    if OPEN_ENDED.contains(&name) {
-        return false;
+    !WHOLE.contains(&name)
+        && (attributes.contains_key(&b"hidden"[..])
+            || attribute(attributes, "aria-hidden").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+            || attribute(attributes, "style").is_some_and(|style| style.split(';').any(hides)))
+}
+
+/// Whether a declaration of a style, such as `opacity: 0`, hides what it is for.
+fn hides(declaration: &str) -> bool {
+    let Some((property, value)) = declaration.split_once(':') else { return false };
+    let value = value.trim().to_ascii_lowercase();
+    let value = value.trim_end_matches("!important").trim_end();
+    let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%');
+    match &*property.trim().to_ascii_lowercase() {
+        "display" => value == "none",
+        "visibility" => matches!(value, "hidden" | "collapse"),
+        "opacity" | "font-size" => number.trim().parse().is_ok_and(|number: f64| number < 0.01),
+        _ => false,
     }
-    let style =
-        || attribute(attributes, "style").unwrap_or_default().to_ascii_lowercase().replace([' ', '\t', '\n'], "");
-    attributes.contains_key(&b"hidden"[..])
-        || attribute(attributes, "aria-hidden").is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
-        || (attributes.contains_key(&b"style"[..])
-            && ["display:none", "visibility:hidden", "opacity:0;", "font-size:0"]
-                .iter()
-                .any(|hides| style().contains(hides)))
 }
 
 /// Characters that nobody sees: controls, zero-width and direction marks, tags.

@@ -47,13 +47,42 @@ fn what_a_person_reads_comes_out_as_markdown() {
 fn menus_scripts_and_hidden_parts_are_left_out() {
     let html = "<title>A &amp; B</title><style>p{}</style><nav><a href='/menu'>Menu</a></nav><script>if (a<b) '<p>no</p>'</script>\
         <p>seen</p><div hidden>no</div><div style='color:red; DISPLAY: none'>no</div><span aria-hidden=true>no</span>\
-        <template><p>no</p></template><!-- no --><noscript>no</noscript><p hidden>seen too</p><footer>no <a href=/terms>Terms</a></footer>";
+        <template><p>no</p></template><!-- no --><noscript>no</noscript><p hidden>no</p><p>seen too</p><footer>no <a href=/terms>Terms</a></footer>";
     let page = read(html, &base(), true);
     assert_eq!(page.text, "seen\n\nseen too");
     assert_eq!(page.title, "A & B");
     let links: Vec<_> = page.links.iter().map(|link| (link.text.as_str(), link.url.as_str())).collect();
     assert_eq!(links, [("Menu", "https://example.com/menu"), ("Terms", "https://example.com/terms")]);
     assert_eq!(markdown("a\u{200b}b\u{202e}c\u{e0041}d\u{7}e"), "abcde");
+}
+
+#[test]
+fn what_styles_hide_is_left_out_whether_its_end_is_written_or_not() {
+    for (html, seen) in [
+        ("<p style='display:none'>no</p><p>a", "a"),
+        ("<p hidden>no<p>a", "a"),
+        ("<p hidden>no<div>a</div>b", "a b"),
+        ("<div><p hidden>no</div>a", "a"),
+        ("<ul><li hidden>no<ul><li>no</ul>no<li>a</ul>b", "- a b"),
+        ("<ul><li style='display: none !important'><div>no</div>no</li><li>a</ul>", "- a"),
+        ("<ul><li hidden><div>no</ul>a", "a"),
+        ("<dl><dt hidden>no<dd>a<dd hidden>no</dl>b", "a b"),
+        ("<p style='opacity:0'>no</p><p style='opacity:0%;color:red'>no</p><p style='opacity:.5'>a", "a"),
+        (
+            "<p style='font-size:0px'>no</p><p style='font-size:0.9em'>a</p><span style='font-size: 0.875rem'>b</span>",
+            "a b",
+        ),
+        ("<div style='backface-visibility:hidden'>a</div><div style='fill-opacity:0;color:red'>b</div>", "a b"),
+        ("<div style='VISIBILITY : Hidden'>no</div><div style='visibility:visible'>a</div>", "a"),
+        ("<body hidden>a", "a"),
+        ("<div hidden>no<div>no</div>no</div>a", "a"),
+    ] {
+        let words = markdown(html).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words, seen, "{html}");
+    }
+    let table =
+        markdown("<table><tr><th>a<th hidden>no<tr hidden><td>no<table><tr><td>no</table><td>no<tr><td>b</table>c");
+    assert!(!table.contains("no") && ["a", "b", "c"].iter().all(|word| table.contains(word)), "{table}");
 }
 
 #[test]
