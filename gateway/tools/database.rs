@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 
 use crate::About;
 use crate::server::Made;
-use crate::tool::{Arguments, Mistake, Tool};
+use crate::tool::{Arguments, Mistake, Tool, list_of};
 use answer::{Answer, Ask};
 use embedded::{Embedded, Owner};
 
@@ -110,6 +110,11 @@ pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
 fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
     let functions = Functions { allow: functions.to_vec(), deny: Vec::new() };
     Sql::compile(&Spec { dialect, functions, ..Spec::default() }).map(Arc::new)
+}
+
+/// Names and types of columns.
+fn columns_schema() -> Value {
+    list_of(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
 }
 
 /// Why there is no connection: what the operator has to do where it is clear, and else that the log says more.

@@ -153,6 +153,13 @@ impl Card {
     }
 }
 
+/// The schema of a list of objects, of which nothing else is known.
+pub(crate) fn list_of(properties: Value, required: &[&str]) -> Value {
+    let mut item = json!({"type": "object", "required": required, "additionalProperties": false});
+    item["properties"] = properties;
+    json!({"type": "array", "items": item})
+}
+
 fn object(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

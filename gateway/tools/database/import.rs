@@ -14,7 +14,7 @@ use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
 use super::{EMBEDDED, Shared};
 use crate::strict;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool, list_of};
 
 fn table_argument() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and _, beginning with a letter"})
@@ -71,7 +71,7 @@ impl Tool for Import {
         .output(
             json!({
                 "connection": {"type": "string"}, "table": {"type": "string"}, "imported": {"type": "integer"},
-                "rows": {"type": "integer"}, "columns": {"type": "array", "items": {"type": "object"}}
+                "rows": {"type": "integer"}, "columns": super::columns_schema()
             }),
             &["connection", "table", "imported", "rows", "columns"],
         )
@@ -144,7 +144,16 @@ impl Tool for Imports {
             "Imported tables",
             "Lists the tables that were imported for your organisation: name, URI they came from, rows and time.",
         )
-        .output(json!({"imports": {"type": "array", "items": {"type": "object"}}}), &["imports"])
+        .output(
+            json!({"imports": list_of(
+                json!({
+                    "table": {"type": "string"}, "uri": {"type": "string"}, "rows": {"type": "integer"},
+                    "imported_at": {"type": "string"}
+                }),
+                &["table", "uri", "rows", "imported_at"],
+            )}),
+            &["imports"],
+        )
         .tags(&["database"])
         .permissions(&["database:read"])
         .timeout(self.0.patience())

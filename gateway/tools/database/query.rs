@@ -38,7 +38,7 @@ impl Tool for Query {
         )
         .output(
             json!({
-                "columns": {"type": "array", "items": {"type": "object"}},
+                "columns": super::columns_schema(),
                 "rows": {"type": "array", "items": {"type": "array"}},
                 "row_count": {"type": "integer"},
                 "truncated": {"type": ["string", "null"], "description": "Why rows are missing: max_rows or max_bytes"},

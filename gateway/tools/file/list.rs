@@ -6,9 +6,9 @@ use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
 use super::path_schema;
-use super::place::{Files, describe, kind};
+use super::place::{Files, describe, entry_schema, kind};
 use super::walk::{Next, Walk};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool, list_of};
 use crate::work::Stop;
 
 const PAGE: u64 = 1000;
@@ -37,8 +37,9 @@ impl Tool for List {
         )
         .output(
             json!({
-                "path": {"type": "string"}, "entries": {"type": "array", "items": {"type": "object"}},
-                "roots": {"type": "array", "items": {"type": "object"}}, "next": {"type": "integer"},
+                "path": {"type": "string"}, "entries": list_of(entry_schema(), &["path", "type"]),
+                "roots": list_of(json!({"path": {"type": "string"}, "write": {"type": "boolean"}}), &["path", "write"]),
+                "next": {"type": "integer"},
                 "partial": {"type": "boolean"}
             }),
             &["path", "entries", "partial"],

@@ -206,6 +206,12 @@ pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     entry
 }
 
+/// What [`describe`] tells, as properties of a schema.
+pub(super) fn entry_schema() -> Value {
+    let (text, whole) = (json!({"type": "string"}), json!({"type": "integer"}));
+    json!({"path": text, "type": text, "size": whole, "modified": text, "mimeType": text})
+}
+
 /// What changes when a file does.
 #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
 pub(super) fn mark(stat: &Stat) -> Mark {

@@ -10,10 +10,10 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
 use super::path_schema;
-use super::place::{Files, describe, kind};
+use super::place::{Files, describe, entry_schema, kind};
 use super::read::part;
 use super::walk::{Found, Next, Walk};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool, list_of};
 use crate::work::Stop;
 
 const MOST: u64 = 1000;
@@ -29,6 +29,10 @@ pub(super) struct Search(pub(super) Arc<Files>);
 
 impl Tool for Search {
     fn card(&self) -> Card {
+        // Entries as in `list`, or lines.
+        let mut found = entry_schema();
+        found["line"] = json!({"type": "integer"});
+        found["text"] = json!({"type": "string"});
         Card::new(
             "file/search",
             "Search files",
@@ -49,7 +53,7 @@ impl Tool for Search {
         )
         .output(
             json!({
-                "path": {"type": "string"}, "matches": {"type": "array", "items": {"type": "object"}},
+                "path": {"type": "string"}, "matches": list_of(found, &["path"]),
                 "looked": {"type": "integer"}, "partial": {"type": "boolean"}
             }),
             &["path", "matches", "looked", "partial"],

@@ -56,7 +56,7 @@ impl Tool for Execute {
                         "description": "The command line, such as: grep -rn 'fn main' src. Either this or argv"},
                     "argv": {"type": "array", "minItems": 1, "maxItems": shell.config.rule.max_arguments + 1,
                         "items": {"type": "string"},
-                        "description": "The program and its arguments, each as it is, with nothing to quote"},
+                        "description": "The program and its arguments, each as it is, with nothing to quote; no line breaks"},
                     "cwd": {"type": "string", "minLength": 1, "maxLength": MAX_PATH,
                         "description": "The folder to work in: absolute, or relative to the first folder, which is the default"},
                     "timeout_ms": {"type": "integer", "minimum": 1, "maximum": millis(limits.max_timeout),
