@@ -8,6 +8,7 @@ mod counters;
 mod event;
 mod file;
 mod line;
+mod pieces;
 mod sink;
 mod trail;
 pub mod verify;

@@ -3,8 +3,8 @@
 //! It refuses to go on with a chain whose end it cannot verify.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 
 use super::Config;
 use super::chain::{Seal, Tip};
+use super::pieces::{Range, aside, beginning, beside, gone, last_line, numbered, open, tail};
 
 /// The longest line that is ever written, and the most that is read to find one.
 pub(super) const MAX_LINE: u64 = 64 * 1024;
-/// Digits of the number in the name of a file that was set aside.
-const DIGITS: usize = 16;
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -28,9 +27,9 @@ pub(super) struct Found {
     /// Bytes of a record that was not finished; they are gone.
     pub(super) torn: u64,
     /// Records that an anchor knows and the file does not have: somebody has cut it.
-    pub(super) missing: Option<(u64, u64)>,
-    /// Records of files that were set aside, and that went without rotation having removed them.
-    pub(super) gone: Option<(u64, u64)>,
+    pub(super) missing: Option<Range>,
+    /// Records between which some are not in the files any more, without rotation having removed them.
+    pub(super) gone: Option<Range>,
 }
 
 /// See the module.
@@ -80,13 +79,10 @@ impl LogFile {
             tip = head;
         }
         let meta = file.metadata()?;
-        let (first, mut said) = beginning(&mut file)?;
-        if let (None, Some(last)) = (said, aside.last()) {
-            said = beginning(&mut open(&numbered(path, *last), OpenOptions::new().read(true))?)?.1;
-        }
-        let first = first.unwrap_or(tip.seq + 1);
-        let oldest = aside.first().copied().unwrap_or(first);
-        found.gone = said.filter(|said| *said < oldest).map(|said| (said, oldest - 1));
+        let begin = beginning(&mut file, seal)?;
+        let current = (meta.len() > 0).then_some(&begin);
+        found.gone = gone(path, &aside, current, tip.seq, seal)?;
+        let first = begin.map_or(tip.seq + 1, |begin| begin.seq);
         let file = Self {
             path: path.to_owned(),
             len: meta.len(),
@@ -130,11 +126,51 @@ impl LogFile {
             fs::rename(&self.path, numbered(&self.path, self.first))?;
             self.aside.push(self.first);
         }
+        self.next_file(tip)
+    }
+
+    fn next_file(&mut self, tip: &Tip) -> io::Result<()> {
         self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
+        self.file.set_permissions(fs::Permissions::from_mode(0o600))?;
         (self.len, self.first, self.since) = (0, tip.seq + 1, SystemTime::now());
         let many = self.aside.len().saturating_sub(self.keep);
         self.leaving.extend(self.aside.drain(..many));
         Ok(())
+    }
+
+    /// What somebody did to the file since it was opened, if it is not at its path any more, or shorter than what was written.
+    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
+    pub(super) fn harm(&self) -> Option<&'static str> {
+        let own = self.file.metadata().ok()?;
+        match fs::metadata(&self.path) {
+            // Or a rotation has set it aside and could not go on.
+            _ if self.aside.last() == Some(&self.first) => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some("removed"),
+            Ok(there) if (there.dev(), there.ino()) != (own.dev(), own.ino()) => Some("replaced"),
+            _ => (own.len() < self.len).then_some("truncated"),
+        }
+    }
+
+    /// Goes on in a new file after such harm. Returns the records between which some are in no file any more. What stands at
+    /// the path is set aside, so that verifying finds it.
+    #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
+    pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
+        let (from, mut to) = (self.first, tip.seq);
+        match fs::metadata(&self.path) {
+            Ok(left) if !left.is_file() => return Err(io::Error::other("it is no file")),
+            Ok(left) if left.len() > 0 => {
+                let mut left = open(&self.path, OpenOptions::new().read(true).append(true))?;
+                let begin = beginning(&mut left, seal)?.map(|begin| begin.seq);
+                let later = begin.filter(|begin| (from + 1..=tip.seq).contains(begin));
+                let name = later.unwrap_or(from);
+                fs::rename(&self.path, numbered(&self.path, name))?;
+                self.aside.push(name);
+                to = later.map_or(to, |later| later - 1);
+            }
+            _ => {}
+        }
+        self.next_file(tip)?;
+        Ok((from <= to).then_some((from, to)))
     }
 
     /// Removes the oldest files. The trail has to say first that they are not kept any more, so that a file that is missing
@@ -172,47 +208,6 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other("another process writes to it"))
 }
 
-/// Mode 0600 whatever the process's mask is.
-#[allow(clippy::disallowed_methods, reason = "the trail's own files, named by the operator")]
-fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
-    how.mode(0o600).open(path)
-}
-
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(end);
-    name.into()
-}
-
-fn numbered(path: &Path, first: u64) -> PathBuf {
-    beside(path, &format!("{first:0DIGITS$}"))
-}
-
-/// First records of the files that were set aside, in order.
-#[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
-fn aside(path: &Path) -> io::Result<Vec<u64>> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let own = path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(&own)).filter(|end| end.len() == DIGITS);
-        all.extend(number.and_then(|digits| digits.parse::<u64>().ok()));
-    }
-    all.sort_unstable();
-    Ok(all)
-}
-
-/// The last bytes of a file, at most `MAX_LINE` of them.
-fn tail(file: &mut File) -> io::Result<Vec<u8>> {
-    let len = file.metadata()?.len();
-    file.seek(SeekFrom::Start(len.saturating_sub(MAX_LINE)))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_LINE).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Removes what stands after the last line break: a record whose writer ended in the middle of it.
 fn cut_torn(file: &mut File) -> io::Result<u64> {
     let bytes = tail(file)?;
@@ -226,23 +221,6 @@ fn cut_torn(file: &mut File) -> io::Result<u64> {
         file.set_len(len - torn)?;
     }
     Ok(torn)
-}
-
-fn last_line(file: &mut File) -> io::Result<Option<Vec<u8>>> {
-    let bytes = tail(file)?;
-    let Some(whole) = bytes.strip_suffix(b"\n") else { return Ok(None) };
-    Ok(whole.rsplit(|b| *b == b'\n').next().map(<[u8]>::to_vec))
-}
-
-/// The number of a file's first record, and the first record that was kept when it was written.
-fn beginning(file: &mut File) -> io::Result<(Option<u64>, Option<u64>)> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_LINE).read_to_end(&mut bytes)?;
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    let record = serde_json::from_slice::<Value>(line).unwrap_or_default();
-    let number = |key: &str| record.get(key).and_then(Value::as_u64);
-    Ok((number("seq"), number("oldest")))
 }
 
 fn read_tip(line: &[u8], seal: &Seal, found: &mut Found) -> io::Result<Tip> {

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use super::chain::{Seal, Tip};
 use super::file::{Found, LogFile};
+use super::pieces::Range;
 use super::{Config, Output};
 
 /// See the module.
@@ -61,6 +62,22 @@ impl Sink {
         match self {
             Self::Stream(_) => Ok(()),
             Self::File(file) => file.rotate(tip),
+        }
+    }
+
+    /// What somebody did to the file, so that records do not get into it any more.
+    pub(super) fn harm(&self) -> Option<&'static str> {
+        match self {
+            Self::Stream(_) => None,
+            Self::File(file) => file.harm(),
+        }
+    }
+
+    /// Goes on in a new file after that, whose first record comes after `tip`; says what is in none.
+    pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
+        match self {
+            Self::Stream(_) => Ok(None),
+            Self::File(file) => file.renew(tip, seal),
         }
     }
 

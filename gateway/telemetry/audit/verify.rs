@@ -87,7 +87,8 @@ pub enum Extent {
 /// A part cannot be read.
 pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], extent: Extent) -> io::Result<Report> {
     let (seal, report) = (Seal::new(key), Report::default());
-    let mut verifier = Verifier { seal, anchors, extent, tip: None, kept_from: u64::MAX, gone_from: u64::MAX, report };
+    let mut verifier =
+        Verifier { seal, anchors, extent, tip: None, begun: false, kept_from: None, gone_from: u64::MAX, report };
     let mut open = Vec::new();
     for mut part in parts {
         let line = read_line(&mut part.text)?;
@@ -117,9 +118,11 @@ struct Verifier<'a> {
     anchors: &'a [Anchor],
     extent: Extent,
     tip: Option<Tip>,
+    /// The first record is one that begins a file or a chain.
+    begun: bool,
     /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
-    kept_from: u64,
-    /// The first record that an opening missed.
+    kept_from: Option<u64>,
+    /// The first record that an opening missed, of those that the one before kept.
     gone_from: u64,
     report: Report,
 }
@@ -160,8 +163,11 @@ impl Verifier<'_> {
             return Err("the writer found records missing when it started".into());
         }
         if text("kind") == "open" {
-            self.kept_from = number("oldest").unwrap_or(u64::MAX);
-            self.gone_from = self.gone_from.min(number("gone_from").unwrap_or(u64::MAX));
+            if let Some(gone) = number("gone_from") {
+                self.gone_from = self.gone_from.min(gone.max(self.kept_from.unwrap_or(0)));
+            }
+            self.begun |= self.report.records == 0;
+            self.kept_from = number("oldest");
         }
         let report = &mut self.report;
         report.chains = report.chains.max(1);
@@ -181,16 +187,19 @@ impl Verifier<'_> {
     /// Holds the first record against what the trail says of its beginning.
     fn begin(&mut self) {
         let Some(first) = self.report.first.filter(|first| *first > 1) else { return };
-        let wanted = self.kept_from.min(self.gone_from);
-        if self.extent == Extent::Whole && wanted < first {
-            let why = format!(
-                "records {wanted} to {} are missing at the beginning: the trail does not say that rotation removed them; \
-                 give all files of the trail, or `--part` if others are kept elsewhere",
-                first - 1
-            );
-            self.report.broken = Some(Broken { file: String::new(), line: 0, seq: Some(wanted), why });
+        let (last, wanted) = (first - 1, self.kept_from.unwrap_or(u64::MAX).min(self.gone_from));
+        if self.extent == Extent::Whole && (wanted < first || !self.begun) {
+            let what = if wanted < first {
+                format!(
+                    "{wanted} to {last} are missing at the beginning: the trail does not say that rotation removed them"
+                )
+            } else {
+                format!("up to {last} are missing at the beginning: record {first} is not one that begins a file")
+            };
+            let why = format!("records {what}; give all files of the trail, or `--part` if others are kept elsewhere");
+            self.report.broken = Some(Broken { file: String::new(), line: 0, seq: Some(wanted.min(last)), why });
         } else {
-            self.report.notes.push(format!("records 1 to {} are not in these files", first - 1));
+            self.report.notes.push(format!("records 1 to {last} are not in these files"));
         }
     }
 

@@ -19,7 +19,7 @@ const BATCH: usize = 256 * 1024;
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks without a record before the writer sleeps until it is woken.
 const LOOKS: u32 = 20;
-/// Longest sleep; also how often written records are brought to the disk itself.
+/// Longest sleep; also how often written records are brought to the disk itself, and the file is looked at.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Pause between two attempts to write.
 const RETRY: Duration = Duration::from_millis(200);
@@ -42,6 +42,7 @@ pub(super) struct Writer {
     records: u64,
     anchored: Instant,
     synced: Instant,
+    looked: Instant,
     dirty: bool,
     closing: bool,
 }
@@ -69,6 +70,7 @@ impl Writer {
             records: 0,
             anchored: Instant::now(),
             synced: Instant::now(),
+            looked: Instant::now(),
             dirty: false,
             closing: false,
         }
@@ -80,7 +82,7 @@ impl Writer {
             tracing::error!(from, to, "records of the audit trail are missing: somebody has cut it");
         }
         if let Some((from, to)) = found.gone {
-            tracing::error!(from, to, "files of the audit trail are missing that rotation did not remove");
+            tracing::error!(from, to, "records of the audit trail are missing that rotation did not remove");
         }
         self.open("start", found);
         let mut idle = 0;
@@ -101,11 +103,15 @@ impl Writer {
                 self.anchor();
             }
             self.flush();
+            if self.looked.elapsed() >= SLEEP {
+                self.look();
+            }
             self.sync(SLEEP);
             if self.sink.is_due() {
                 self.rotate();
             }
         }
+        self.look();
         self.note_gap();
         self.record("close", |_| {});
         if self.flush() {
@@ -253,22 +259,51 @@ impl Writer {
         }
     }
 
+    /// Goes on in a new file when somebody took this one away or cut it: what is written into it would be lost.
+    fn look(&mut self) -> bool {
+        self.looked = Instant::now();
+        let Some(why) = self.sink.harm().filter(|_| self.pending.is_empty()) else { return false };
+        let gone = loop {
+            match self.sink.renew(&self.tip, &self.seal) {
+                Ok(gone) => break gone,
+                Err(error) if self.gives_up(&error, "begun anew") => return false,
+                Err(_) => {}
+            }
+        };
+        self.shared.counters.set_failing(false);
+        let (from, to) = gone.unwrap_or_default();
+        tracing::error!(why, from, to, "records of the audit trail are missing: somebody took its file away or cut it");
+        self.open(why, &Found { gone, ..Found::default() });
+        true
+    }
+
     /// Ends the file with a record that says so, and begins the next one.
     fn rotate(&mut self) {
+        if self.look() {
+            return;
+        }
         self.record("rotate", |_| {});
         if !self.flush() {
             return;
         }
         self.head();
         while let Err(error) = self.sink.rotate(&self.tip) {
-            tracing::error!(%error, "the audit file cannot be set aside; trying again");
-            self.shared.counters.set_failing(true);
-            if self.closing || self.shared.hurry.load(Relaxed) {
+            if self.look() || self.gives_up(&error, "set aside") {
                 return;
             }
-            std::thread::sleep(RETRY);
         }
         self.shared.counters.set_failing(false);
         self.open("rotated", &Found::default());
+    }
+
+    /// Waits before the next attempt, unless the gateway ends.
+    fn gives_up(&self, error: &std::io::Error, what: &str) -> bool {
+        tracing::error!(%error, "the audit file cannot be {what}; trying again");
+        self.shared.counters.set_failing(true);
+        if self.closing || self.shared.hurry.load(Relaxed) {
+            return true;
+        }
+        std::thread::sleep(RETRY);
+        false
     }
 }

@@ -1,0 +1,139 @@
+//! The files of a trail as they lie there: their names, their first and last records, and which records are missing from them.
+//! A line that does not verify says nothing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::chain::Seal;
+use super::file::MAX_LINE;
+
+/// Digits of the number in the name of a file that was set aside.
+const DIGITS: usize = 16;
+
+/// First and last records that are missing; between them there may be some that are not.
+pub(super) type Range = (u64, u64);
+
+/// The first record of a file.
+pub(super) struct Beginning {
+    pub(super) seq: u64,
+    /// It is one that begins a file.
+    opens: bool,
+    /// The first record that was kept when it was written.
+    oldest: Option<u64>,
+}
+
+/// Mode 0600 whatever the process's mask is.
+#[allow(clippy::disallowed_methods, reason = "the trail's own files, named by the operator")]
+pub(super) fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    how.mode(0o600).open(path)
+}
+
+pub(super) fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(end);
+    name.into()
+}
+
+pub(super) fn numbered(path: &Path, first: u64) -> PathBuf {
+    beside(path, &format!("{first:0DIGITS$}"))
+}
+
+/// First records of the files that were set aside, in order.
+#[allow(clippy::disallowed_methods, reason = "the folder of the trail's own files")]
+pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let own = path.file_name().map(|name| format!("{}.", name.to_string_lossy())).unwrap_or_default();
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(&own)).filter(|end| end.len() == DIGITS);
+        let number = number.and_then(|digits| digits.parse::<u64>().ok());
+        // Anything else with such a name is nobody's file of the trail, and opening it may take forever.
+        all.extend(number.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())));
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// The last bytes of a file, at most `MAX_LINE` of them.
+pub(super) fn tail(file: &mut File) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(MAX_LINE)))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub(super) fn last_line(file: &mut File) -> io::Result<Option<Vec<u8>>> {
+    let bytes = tail(file)?;
+    let Some(whole) = bytes.strip_suffix(b"\n") else { return Ok(None) };
+    Ok(whole.rsplit(|b| *b == b'\n').next().map(<[u8]>::to_vec))
+}
+
+/// The first record of a file, if it is one of this chain.
+pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE).read_to_end(&mut bytes)?;
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    let record = record(line, seal);
+    let number = |key: &str| record.get(key).and_then(Value::as_u64);
+    let opens = record.get("kind").and_then(Value::as_str) == Some("open");
+    Ok(number("seq").map(|seq| Beginning { seq, opens, oldest: number("oldest").filter(|_| opens) }))
+}
+
+fn record(line: &[u8], seal: &Seal) -> Value {
+    seal.check(line).and_then(|_| serde_json::from_slice(line).ok()).unwrap_or_default()
+}
+
+/// What is missing between the beginning of the oldest file and that of the current one, if that has any, and before the
+/// former. What rotation has let go is not: a file begins with a record that says from where on others are kept.
+pub(super) fn gone(
+    path: &Path,
+    aside: &[u64],
+    current: Option<&Option<Beginning>>,
+    end: u64,
+    seal: &Seal,
+) -> io::Result<Option<Range>> {
+    let (mut next, mut said, mut holes) = (None, None, None);
+    for name in aside {
+        let mut file = open(&numbered(path, *name), OpenOptions::new().read(true))?;
+        let begin = beginning(&mut file, seal)?;
+        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
+        holes = union(holes, hole(begin.as_ref(), next, *name));
+        let last = last_line(&mut file)?.and_then(|line| record(&line, seal).get("seq")?.as_u64());
+        next = Some(last.map_or(*name, |last| last.saturating_add(1)));
+    }
+    if let Some(begin) = current {
+        said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
+        holes = union(holes, hole(begin.as_ref(), next, end));
+    }
+    let said = said.unwrap_or(1);
+    let holes = holes.map(|(from, to)| (from.max(said), to)).filter(|(from, to)| from <= to);
+    let first = aside.first().copied().or(current.and_then(|begin| begin.as_ref().map(|begin| begin.seq)));
+    let before = first.filter(|first| said < *first).map(|first| (said, first - 1));
+    Ok(union(holes, before))
+}
+
+/// What is missing before a file, the last one before which ends where `next` would follow.
+fn hole(begin: Option<&Beginning>, next: Option<u64>, name: u64) -> Option<Range> {
+    let whole = |begin: &&Beginning| begin.opens && next.is_none_or(|next| next == begin.seq);
+    if begin.filter(whole).is_some() {
+        return None;
+    }
+    let from = next.unwrap_or(1);
+    Some((from, begin.map_or(name, |begin| begin.seq.saturating_sub(1)).max(from)))
+}
+
+fn union(one: Option<Range>, other: Option<Range>) -> Option<Range> {
+    match (one, other) {
+        (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
+        (one, other) => one.or(other),
+    }
+}

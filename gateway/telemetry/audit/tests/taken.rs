@@ -1,0 +1,237 @@
+//! Tests of `audit`: beginnings that were cut off, and files that go or shrink while the writer runs.
+
+use super::*;
+
+/// Calls, one batch each, and the end.
+fn write(how: &Config, calls: usize) {
+    let trail = start(how);
+    for _ in 0..calls {
+        call(&trail, "t").unwrap();
+        std::thread::sleep(Duration::from_millis(12));
+    }
+    trail.close();
+}
+
+/// A start and an end, without a rotation.
+fn quiet(how: &Config) {
+    start(&Config { rotate_bytes: 1 << 30, ..how.clone() }).close();
+}
+
+/// Takes lines from the beginning of a file and returns them.
+fn cut(path: &Path, lines: usize) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let at = text.match_indices('\n').nth(lines - 1).unwrap().0 + 1;
+    fs::write(path, &text[at..]).unwrap();
+    text[..at].to_owned()
+}
+
+/// The records of a file, some lines of which may be none.
+fn records(path: &Path) -> Vec<Value> {
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap_or_default()).collect()
+}
+
+fn last_open(path: &Path) -> Value {
+    records(path).into_iter().rfind(|line| line["kind"] == "open").unwrap()
+}
+
+fn gone(record: &Value) -> (Option<u64>, Option<u64>) {
+    (record["gone_from"].as_u64(), record["gone_to"].as_u64())
+}
+
+#[track_caller]
+fn broken(path: &Path, key: Option<&str>, words: &str) {
+    let report = verified(path, key, &[]);
+    let broken = report.broken.unwrap_or_else(|| panic!("{words}: not found"));
+    assert!(!report.intact && broken.why.contains(words), "{words}: {broken:?}");
+}
+
+/// What is left begins in the middle of a file: that is no beginning that the writer makes.
+#[test]
+fn a_beginning_that_was_cut_is_missed_now_and_after_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { key: Some(KEY.into()), ..config(&path) };
+    write(&how, 7);
+    let text = fs::read_to_string(&path).unwrap();
+    cut(&path, 15);
+    broken(&path, Some(KEY), "records up to 15 are missing at the beginning");
+    fs::write(&path, &text).unwrap();
+    let evil = cut(&path, 3);
+    broken(&path, Some(KEY), "records up to 3 are missing at the beginning");
+    let part = verify(parts(&files(&path)), Some(KEY), &[], Extent::Part).unwrap();
+    assert!(part.intact, "{part:?}");
+    write(&how, 1);
+    assert_eq!(gone(&last_open(&path)), (Some(1), Some(3)));
+    broken(&path, Some(KEY), "records 1 to 3 are missing at the beginning");
+    // Nor does it help to leave only what comes after the restart.
+    let all = fs::read_to_string(&path).unwrap();
+    cut(&path, 13);
+    assert_eq!(lines(&path)[0]["kind"], "open");
+    broken(&path, Some(KEY), "records 1 to 16 are missing at the beginning");
+    // Who has what was taken out can put it back.
+    fs::write(&path, evil + &all).unwrap();
+    assert!(verified(&path, Some(KEY), &[]).intact);
+}
+
+/// A line that is no record of this chain says nothing of where the chain begins.
+#[test]
+fn a_forged_beginning_is_believed_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { key: Some(KEY.into()), ..config(&path) };
+    write(&how, 7);
+    cut(&path, 4);
+    for forged in [r#"{"seq":17,"kind":"open","oldest":17}"#, "x"] {
+        let rest = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{forged}\n{rest}")).unwrap();
+        write(&how, 1);
+        assert!(gone(&last_open(&path)).0 == Some(1), "{forged}: {}", last_open(&path));
+        broken(&path, Some(KEY), "");
+        let open = records(&path).iter().rposition(|line| line["kind"] == "open").unwrap();
+        cut(&path, open);
+        broken(&path, Some(KEY), "records 1 to ");
+    }
+}
+
+/// The files that were set aside go, and with them the record that says which there are.
+#[test]
+fn a_cut_is_missed_where_files_were_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 4000, keep: 100, ..config(&path) };
+    write(&how, 20);
+    let with_head = || [files(&path), vec![folder.path().join("audit.jsonl.head")]].concat();
+    let copy = || with_head().into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect::<Vec<_>>();
+    let before = copy();
+    let first = lines(&path)[0]["seq"].as_u64().unwrap();
+
+    // All of them, and the record that begins the current one.
+    files(&path)[1..].iter().for_each(|file| fs::remove_file(file).unwrap());
+    cut(&path, 1);
+    broken(&path, None, &format!("records up to {first} are missing at the beginning"));
+    quiet(&how);
+    assert_eq!(gone(&last_open(&path)), (Some(1), Some(first)));
+    broken(&path, None, "records 1 to ");
+
+    before.iter().for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+    quiet(&how);
+    let all = files(&path);
+    let names = copy();
+    let restore = || names.iter().for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+    let current = lines(&path);
+    let restart = current.iter().rposition(|line| line["kind"] == "open").unwrap();
+    assert!(all.len() >= 3 && restart > 0, "{all:?} {restart}");
+
+    // The current one up to a restart: that looks like the beginning of a file. Once the others are rotated away, only what
+    // the writer found when it started is left to say that it is none.
+    cut(&path, restart);
+    let hole = current[restart]["seq"].as_u64().unwrap() - 1;
+    quiet(&how);
+    assert_eq!(gone(&last_open(&path)), (Some(first), Some(hole)));
+    let number = |file: &Path| file.extension().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let how = Config { keep: 2, ..how };
+    until("the files before it are rotated away", || {
+        write(&how, 1);
+        files(&path).get(1).is_some_and(|oldest| number(oldest) > hole)
+    });
+    assert_eq!(number(&files(&path)[1]), hole + 1);
+    broken(&path, None, &format!("records {first} to {hole} are missing at the beginning"));
+
+    // One that was set aside, under the name that it would have.
+    for file in files(&path) {
+        fs::remove_file(file).unwrap();
+    }
+    restore();
+    let last = lines(&all[all.len() - 1])[0]["seq"].as_u64().unwrap();
+    cut(&all[all.len() - 1], 3);
+    fs::rename(&all[all.len() - 1], folder.path().join(format!("audit.jsonl.{:016}", last + 3))).unwrap();
+    quiet(&how);
+    assert_eq!(gone(&last_open(&path)), (Some(last), Some(last + 2)));
+}
+
+/// What happens to the file while the writer has it open.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Harm {
+    Removed,
+    Renamed,
+    /// As `logrotate` does with `create`.
+    Replaced,
+    /// As it does with `copytruncate`.
+    Truncated,
+    CutShort,
+}
+
+/// The trail goes on in a new file that says what is not in it, also when the next rotation is close.
+#[test]
+fn a_file_that_goes_while_it_is_written_is_noticed() {
+    for harm in [Harm::Removed, Harm::Renamed, Harm::Replaced, Harm::Truncated, Harm::CutShort] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, away) = (folder.path().join("audit.jsonl"), folder.path().join("away"));
+        let how = Config { rotate_bytes: 3000, ..config(&path) };
+        let counters = Arc::<AuditCounters>::default();
+        let trail = Trail::start(&how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+        call(&trail, "before").unwrap();
+        until("it is written", || counters.written() == 3);
+        match harm {
+            Harm::Removed => fs::remove_file(&path).unwrap(),
+            Harm::Renamed | Harm::Replaced => fs::rename(&path, &away).unwrap(),
+            Harm::Truncated => drop(fs::copy(&path, &away).unwrap()),
+            Harm::CutShort => {}
+        }
+        match harm {
+            Harm::Replaced => fs::write(&path, "").unwrap(),
+            Harm::Truncated => drop(fs::File::create(&path).unwrap()),
+            Harm::CutShort => fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(700).unwrap(),
+            _ => {}
+        }
+        let began = Instant::now();
+        let noticed = || path.exists() && fs::read_to_string(&path).unwrap().contains(r#""gone_from":1,"#);
+        until(&format!("{harm:?} is noticed"), noticed);
+        assert!(began.elapsed() < Duration::from_secs(4), "{harm:?}");
+        let open = lines(&path).remove(0);
+        let why = match harm {
+            Harm::Removed | Harm::Renamed => "removed",
+            Harm::Replaced => "replaced",
+            Harm::Truncated | Harm::CutShort => "truncated",
+        };
+        assert_eq!((&open["kind"], &open["why"]), (&"open".into(), &why.into()), "{harm:?}");
+        assert_eq!(gone(&open), (Some(1), Some(3)), "{harm:?}");
+        assert!(!counters.is_failing());
+        broken(&path, None, if harm == Harm::CutShort { "cut off" } else { "records 1 to 3 are missing" });
+        // Rotation gets over it, and the chain goes on.
+        for _ in 0..12 {
+            call(&trail, "after").unwrap();
+            std::thread::sleep(Duration::from_millis(12));
+        }
+        trail.close();
+        let mut all = files(&path);
+        assert!(all.len() > 1 && !counters.is_failing(), "{harm:?}: {all:?}");
+        let report = verified(&path, None, &[]);
+        assert!(!report.intact, "{harm:?}: {report:?}");
+        if harm != Harm::CutShort && harm != Harm::Removed {
+            all.push(away);
+            let report = verify(parts(&all), None, &[], Extent::Whole).unwrap();
+            assert!(report.intact, "{harm:?}: {report:?}");
+        }
+    }
+}
+
+/// A file that goes right before it is to be set aside.
+#[test]
+fn rotation_gets_over_a_file_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 2000, on_full: OnFull::Deny, keep: 100, ..config(&path) };
+    let trail = start(&how);
+    for _ in 0..3 {
+        let _ = fs::remove_file(&path);
+        (0..6).for_each(|_| call(&trail, "t").unwrap());
+        until("calls are made", || {
+            std::thread::sleep(Duration::from_millis(50));
+            call(&trail, "t").is_ok() && path.exists()
+        });
+    }
+    trail.close();
+    assert!(lines(&path).last().unwrap()["kind"] == "close");
+    broken(&path, None, "are missing");
+}
