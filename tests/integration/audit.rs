@@ -115,6 +115,50 @@ async fn a_trail_without_one_of_its_files_is_not_intact() {
     assert_eq!(done.status.code(), Some(1), "the anchor beside it knows more");
 }
 
+/// A keyed trail without its first records, and one whose file goes while the gateway runs.
+#[tokio::test]
+async fn what_is_taken_from_a_trail_is_missed_and_said() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (file, secret) = (folder.path().join("audit.jsonl"), folder.path().join("secret"));
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let audit = json!({"file": file, "key": format!("file:{}", secret.display()), "rotate_size": "64KiB"});
+    let config = json!({"servers": {"a": server.config()}, "audit": audit});
+    let by_key = ["--key-file", secret.to_str().unwrap()];
+    let mut gate = Gate::start(config.clone()).await;
+    for _ in 0..7 {
+        assert_eq!(gate.call("a__t").await.code(), 0);
+    }
+    gate.terminate();
+    gate.ended().await;
+    assert_eq!(verify_all(folder.path(), &by_key).0, Some(0));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.splitn(4, '\n').last().unwrap()).unwrap();
+    let (code, said) = verify_all(folder.path(), &by_key);
+    assert!(code == Some(1) && said.starts_with("BROKEN: records up to 3 are missing at the beginning"), "{said}");
+    assert_eq!(verify_all(folder.path(), &[by_key[0], by_key[1], "--part"]).0, Some(0));
+
+    let mut gate = Gate::start(config).await;
+    recorded(&file, json!({"kind": "open", "why": "start", "gone_from": 1, "gone_to": 3})).await;
+    let (code, said) = verify_all(folder.path(), &by_key);
+    assert!(code == Some(1) && said.starts_with("BROKEN: records 1 to 3 are missing"), "{said}");
+    std::fs::remove_file(&file).unwrap();
+    recorded(&file, json!({"kind": "open", "why": "removed", "gone_from": 4})).await;
+    // Rotation gets over it.
+    until("a file is set aside", async || {
+        assert_eq!(gate.call("a__t").await.code(), 0);
+        let aside = |name: &str| name.starts_with("audit.jsonl.0");
+        let mut all = std::fs::read_dir(folder.path()).unwrap();
+        all.any(|entry| aside(entry.unwrap().file_name().to_str().unwrap())).then_some(())
+    })
+    .await;
+    gate.terminate();
+    gate.ended().await;
+    let log = gate.log();
+    assert!(log.contains("missing that rotation did not remove") && log.contains("took its file away"), "{log}");
+    assert_eq!(verify_all(folder.path(), &by_key).0, Some(1));
+}
+
 #[tokio::test]
 async fn every_refusal_leaves_a_record_that_says_more_than_the_caller_is_told() {
     let server = Upstream::http(server).await;

@@ -149,6 +149,29 @@ fn a_cut_is_missed_where_files_were_set_aside() {
     assert_eq!(gone(&last_open(&path)), (Some(last), Some(last + 2)));
 }
 
+/// Rotation would count it, and let others go early.
+#[test]
+fn a_file_that_somebody_put_there_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 2000, keep: 100, ..config(&path) };
+    write(&how, 12);
+    quiet(&how);
+    assert_eq!(gone(&last_open(&path)), (None, None));
+    let all = files(&path);
+    for bytes in [fs::read(&all[1]).unwrap(), b"x\n".to_vec()] {
+        let forged = all[2].with_extension(format!("{:016}", lines(&all[2])[0]["seq"].as_u64().unwrap() + 1));
+        fs::write(&forged, bytes).unwrap();
+        quiet(&how);
+        assert!(gone(&last_open(&path)).0 > Some(1), "{}", last_open(&path));
+        fs::remove_file(&forged).unwrap();
+    }
+    // No file, and so none of the trail.
+    fs::create_dir(path.with_extension("jsonl.0000000000000002")).unwrap();
+    quiet(&how);
+    assert_eq!(gone(&last_open(&path)), (None, None));
+}
+
 /// What happens to the file while the writer has it open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Harm {
