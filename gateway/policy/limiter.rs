@@ -28,6 +28,10 @@ pub trait Limiter: Send + Sync {
     /// How long to wait, and whether it is about how many run at the same time.
     fn take(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, (Duration, bool)>;
 
+    /// Takes back one request that [`Limiter::take`] let pass, as far as it is about how often: another allowance that
+    /// it needed refused it.
+    fn give_back(&self, name: &str, quota: &Quota, key: u64);
+
     /// Forgets what has been idle. Called now and then, away from requests.
     fn sweep(&self);
 }
@@ -105,6 +109,14 @@ impl Local {
 impl Limiter for Local {
     fn take(&self, name: &str, quota: &Quota, key: u64) -> Result<Option<Held>, (Duration, bool)> {
         self.bucket(name, quota).take(key)
+    }
+
+    fn give_back(&self, name: &str, quota: &Quota, key: u64) {
+        let known = self.buckets.read().unwrap_or_else(PoisonError::into_inner).get(name).map(Arc::clone);
+        // Where another number came between, the one request stays used.
+        if let Some(pace) = known.filter(|bucket| bucket.quota == *quota).and_then(|bucket| bucket.pace.clone()) {
+            pace.give_back(key);
+        }
     }
 
     fn sweep(&self) {

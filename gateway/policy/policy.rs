@@ -223,7 +223,8 @@ impl Policy {
         !broken && real().any(allowed) && !real().any(denied)
     }
 
-    /// Takes one request from every allowance that concerns it. What comes back is held while the request runs.
+    /// Takes one request from every allowance that concerns it, or from none. What comes back is held while the request
+    /// runs.
     ///
     /// # Errors
     /// The first limit that is reached.
@@ -237,11 +238,21 @@ impl Policy {
     ) -> Result<Vec<Held>, Limited> {
         let mut held = Vec::new();
         let target = about.map(|(_, target)| target);
-        let methods = class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
-        let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
-        for at in methods.chain(items) {
-            let Some(rule) = self.rule(at).filter(|rule| !rule.dry_run) else { continue };
-            held.extend(self.limits.take(limiter, (at, rule), subject, target)?);
+        let limits = || {
+            let methods = class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
+            let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
+            let all = methods.chain(items).filter_map(|at| Some((at, self.rule(at)?)));
+            all.filter(|(_, rule)| !rule.dry_run)
+        };
+        for (taken, limit) in limits().enumerate() {
+            match self.limits.take(limiter, limit, subject, target) {
+                Ok(place) => held.extend(place),
+                Err(limited) => {
+                    // Who is over an allowance of their own must not use up one that others share.
+                    limits().take(taken).for_each(|limit| self.limits.give_back(limiter, limit, subject, target));
+                    return Err(limited);
+                }
+            }
         }
         Ok(held)
     }

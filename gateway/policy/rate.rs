@@ -119,8 +119,29 @@ impl Limits {
         target: Option<&Target<'_>>,
     ) -> Result<Option<Held>, Limited> {
         let Some(limit) = self.0.get(at as usize).and_then(Option::as_ref) else { return Ok(None) };
-        let mut hasher = limit.hasher.clone();
-        for key in &limit.by {
+        let limited = |(wait, running)| Limited { rule: Arc::clone(&rule.name), wait, running };
+        limiter.take(&rule.name, &limit.quota, limit.key(subject, target)).map_err(limited)
+    }
+
+    /// Undoes one [`Limits::take`], as far as it is about how often.
+    pub(crate) fn give_back(
+        &self,
+        limiter: &dyn Limiter,
+        (at, rule): (u32, &Rule),
+        subject: &Subject<'_>,
+        target: Option<&Target<'_>>,
+    ) {
+        if let Some(limit) = self.0.get(at as usize).and_then(Option::as_ref) {
+            limiter.give_back(&rule.name, &limit.quota, limit.key(subject, target));
+        }
+    }
+}
+
+impl Limit {
+    /// What shares the allowance.
+    fn key(&self, subject: &Subject<'_>, target: Option<&Target<'_>>) -> u64 {
+        let mut hasher = self.hasher.clone();
+        for key in &self.by {
             match key {
                 Key::Principal => (subject.issuer, subject.subject).hash(&mut hasher),
                 Key::Organisation => (subject.issuer, subject.organisation).hash(&mut hasher),
@@ -129,8 +150,7 @@ impl Limits {
                 Key::Tool => target.map(|target| (target.server, target.own)).hash(&mut hasher),
             }
         }
-        let limited = |(wait, running)| Limited { rule: Arc::clone(&rule.name), wait, running };
-        limiter.take(&rule.name, &limit.quota, hasher.finish()).map_err(limited)
+        hasher.finish()
     }
 }
 

@@ -453,6 +453,29 @@ fn rates_are_kept_by_what_they_say() {
     assert!(list("tools/list").is_ok() && list("prompts/list").is_err() && list("server/discover").is_ok());
 }
 
+#[test]
+fn what_one_allowance_refuses_is_taken_from_none() {
+    let rate = |name: &str, rate: Value| json!({"name": name, "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        rate("org-quota", json!({"per_day": 20, "by": ["organisation"]})),
+        rate("per-caller", json!({"per_hour": 2, "by": ["principal"]})),
+        rate("zz-all", json!({"per_day": 9, "by": []})),
+        {"name": "asks", "effect": "deny", "what": {"methods": ["tools/call"]}, "rate": {"per_day": 10, "by": []}},
+    ]));
+    let limiter = Local::new();
+    let passes = |subject: &'static str, calls: usize| {
+        let subject = &Subject { subject, ..SOMEBODY };
+        let (target, class) = (tool("a__b"), policy.class(subject, "/mcp"));
+        let verdict = policy.verdict(&class, &Question { subject, endpoint: "/mcp", target: &target });
+        let about = Some((&verdict, &target));
+        (0..calls).filter(|_| policy.limit(&limiter, &class, "tools/call", subject, about).is_ok()).count()
+    };
+    assert_eq!((passes("ann", 25), passes("bob", 25), passes("cid", 1), passes("dan", 9)), (2, 2, 1, 2));
+    // `zz-all` has two left, then none: what it refuses is not taken from callers either.
+    assert_eq!((passes("eve", 25), passes("fay", 25)), (2, 0));
+}
+
 /// What every set of policies, one after the other, lets through of so many calls to `a__b`.
 fn let_through(sets: &[(Value, usize)]) -> Vec<usize> {
     let limiter = Local::new();

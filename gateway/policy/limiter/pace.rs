@@ -102,8 +102,18 @@ impl Pace {
         if look && self.limiter.len() >= MAX_KEYS {
             self.full.store(true, Ordering::Relaxed);
         }
-        let key = if self.full.load(Ordering::Relaxed) { key % SHARED } else { key };
-        self.limiter.check_key(&key).map_err(|until| until.wait_time_from(self.clock.now()))
+        self.limiter.check_key(&self.key(key)).map_err(|until| until.wait_time_from(self.clock.now()))
+    }
+
+    /// Undoes one [`Pace::take`]. An allowance that is whole stays as it is: nothing is saved up.
+    pub(super) fn give_back(&self, key: u64) {
+        let each = Nanos::from(each(self.rate));
+        let less = |until: Option<Nanos>| until.map(|until| ((), until.saturating_sub(each))).ok_or(());
+        let _ = self.counts.measure_and_replace(&self.key(key), less);
+    }
+
+    fn key(&self, key: u64) -> u64 {
+        if self.full.load(Ordering::Relaxed) { key % SHARED } else { key }
     }
 
     /// Forgets whose allowance is whole again.

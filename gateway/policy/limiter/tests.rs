@@ -36,6 +36,19 @@ fn places_are_given_back_however_a_request_ends() {
 }
 
 #[test]
+fn what_is_given_back_is_there_again_and_never_more_than_all() {
+    let limiter = Local::new();
+    let quota = quota(2, None);
+    let took = |tries: usize| (0..tries).filter(|_| limiter.take("p", &quota, 7).is_ok()).count();
+    limiter.give_back("p", &quota, 7);
+    assert_eq!(took(5), 2);
+    limiter.give_back("p", &quota, 7);
+    assert_eq!(took(5), 1);
+    (0..9).for_each(|_| limiter.give_back("p", &quota, 7));
+    assert_eq!(took(5), 2);
+}
+
+#[test]
 fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
     let took = |quota: &Quota, tries: usize| (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count();
