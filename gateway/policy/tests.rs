@@ -517,6 +517,7 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
         let_through(&sets)[2]
     };
     assert_eq!(twice(json!({"per_hour": 100})), 0);
+    assert_eq!(twice(json!({"per_hour": 1})), 0);
     assert_eq!(twice(json!({"concurrency": 9})), 0);
     // What shares an allowance is another question: no count of one is a count of another.
     let by_agent = rate(json!({"per_hour": 3, "by": ["organisation"]}));

@@ -1,10 +1,12 @@
 //! How often, by key, in bounded memory; and what was used of it under another number, when a policy is changed.
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use dashmap::DashMap;
 use governor::clock::{Clock, DefaultClock, Reference};
 use governor::nanos::Nanos;
 use governor::state::keyed::{DefaultKeyedStateStore, ShrinkableKeyedStateStore};
@@ -23,11 +25,20 @@ pub(super) struct Pace {
     pub(super) rate: Rate,
     limiter: governor::RateLimiter<u64, Counts, DefaultClock>,
     counts: Counts,
+    /// What was used under an earlier number and is more than fits into this one.
+    beyond: DashMap<u64, Beyond>,
     clock: DefaultClock,
     /// When the times in `counts` begin, or just before.
     start: <DefaultClock as Clock>::Instant,
     decisions: AtomicU32,
     full: AtomicBool,
+}
+
+/// What somebody has used beyond all there is. It comes back once everything else has.
+struct Beyond {
+    used: u32,
+    /// When everything else will have come back at the earliest, since the start.
+    after: u64,
 }
 
 /// The state of every key, which can be read beside the limiter.
@@ -69,6 +80,7 @@ impl Pace {
             rate,
             limiter: governor::RateLimiter::new(quota, counts.clone(), clock.clone()),
             counts,
+            beyond: DashMap::new(),
             clock,
             start,
             decisions: AtomicU32::new(0),
@@ -76,23 +88,49 @@ impl Pace {
         })
     }
 
-    /// Another pace under which everybody has used as many as under this one, or all there are. Looks at every key once.
+    /// Another pace under which everybody has used as many as under this one; what is more than all there are waits beside
+    /// it for the next change. Looks at every key once.
     pub(super) fn changed_to(&self, rate: Rate) -> Option<Self> {
         let new = Self::new(rate)?;
-        let now = self.clock.now().duration_since(self.start).as_u64();
-        let every = u64::try_from(each(self.rate).as_nanos()).unwrap_or(u64::MAX).max(1);
+        let (now, every) = (self.now(), nanos(self.rate));
+        let mut all: HashMap<u64, u64> = HashMap::new();
         for entry in self.counts.0.iter() {
             let (key, state) = entry.pair();
             // What has come back in part has not come back.
-            let used = until(state).saturating_sub(now).div_ceil(every);
-            let used = u32::try_from(used).unwrap_or(u32::MAX).min(rate.2.get());
-            if let Some(used) = NonZeroU32::new(used) {
-                // It fits: nothing was taken from the new one yet.
-                let _ = new.limiter.check_key_n(key, used);
+            all.insert(*key, until(state).saturating_sub(now).div_ceil(every));
+        }
+        for entry in &self.beyond {
+            *all.entry(*entry.key()).or_default() += u64::from(self.beyond_of(*entry.key(), entry.value(), now));
+        }
+        for (key, used) in all {
+            let used = u32::try_from(used).unwrap_or(u32::MAX);
+            let fits = used.min(rate.2.get());
+            if let Some(fits) = NonZeroU32::new(fits) {
+                // It does: nothing was taken from the new one yet.
+                let _ = new.limiter.check_key_n(&key, fits);
+            }
+            if used > fits && new.beyond.len() < MAX_KEYS {
+                let after = new.now().saturating_add(nanos(rate).saturating_mul(fits.into()));
+                new.beyond.insert(key, Beyond { used: used - fits, after });
             }
         }
         new.full.store(self.full.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(new)
+    }
+
+    /// How much of what somebody has used beyond everything has not come back.
+    fn beyond_of(&self, key: u64, beyond: &Beyond, now: u64) -> u32 {
+        let back = now.saturating_sub(self.whole_after(key, beyond)) / nanos(self.rate);
+        beyond.used.saturating_sub(u32::try_from(back).unwrap_or(u32::MAX))
+    }
+
+    fn whole_after(&self, key: u64, beyond: &Beyond) -> u64 {
+        self.counts.0.get(&key).map_or(0, |state| until(&state)).max(beyond.after)
+    }
+
+    /// Since the start.
+    fn now(&self) -> u64 {
+        self.clock.now().duration_since(self.start).as_u64()
     }
 
     /// # Errors
@@ -118,19 +156,30 @@ impl Pace {
 
     /// Forgets whose allowance is whole again.
     pub(super) fn sweep(&self) {
+        let now = self.now();
+        self.beyond.retain(|key, beyond| {
+            // The count that says so may be forgotten next.
+            beyond.after = self.whole_after(*key, beyond);
+            self.beyond_of(*key, beyond, now) > 0
+        });
         self.limiter.retain_recent();
         self.full.store(self.limiter.len() >= MAX_KEYS, Ordering::Relaxed);
     }
 
     /// How many keys are remembered.
     pub(super) fn len(&self) -> usize {
-        self.limiter.len()
+        self.limiter.len() + self.beyond.len()
     }
 }
 
 /// The time in which one comes back.
 fn each((number, period, _): Rate) -> Duration {
     period / number.get()
+}
+
+/// The same in nanoseconds.
+fn nanos(rate: Rate) -> u64 {
+    u64::try_from(each(rate).as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 /// When everything will have come back, since the start.

@@ -53,13 +53,17 @@ fn another_allowance_of_the_same_name_takes_over_what_was_used() {
     let limiter = Local::new();
     let took = |quota: &Quota, tries: usize| (0..tries).filter(|_| limiter.take("p", quota, 7).is_ok()).count();
     assert_eq!((took(&quota(5, None), 9), took(&quota(7, None), 9), took(&quota(3, None), 9)), (5, 2, 0));
+    // Less for a while, or the same under any other number: what did not fit there is not forgotten.
+    assert_eq!((took(&quota(7, None), 9), took(&quota(2, None), 1), took(&quota(1, None), 0)), (0, 0, 0));
+    limiter.sweep();
+    assert_eq!((took(&quota(5, None), 9), took(&quota(8, None), 9), took(&quota(3, None), 9)), (0, 1, 0));
     // Away for a while, and back: neither the rate nor a place is new.
     let places = quota(0, Some(1));
     let held = limiter.take("p", &places, 7).unwrap();
     assert_eq!(took(&quota(3, Some(1)), 9), 0);
     assert!(limiter.take("p", &quota(9, Some(1)), 7).unwrap_err().1);
     drop(held);
-    assert_eq!(took(&quota(9, None), 9), 9 - 3);
+    assert_eq!(took(&quota(9, None), 9), 9 - 8);
     // Those beyond the most that are remembered go on sharing.
     let many = quota(1, None);
     (0..MAX_KEYS as u64 + 2 * u64::from(LOOK_EVERY)).for_each(|key| drop(limiter.take("q", &many, key)));
