@@ -12,8 +12,8 @@ use cel::extractors::This;
 use cel::{Context, ExecutionError, Program, Value};
 use regex::Regex;
 
-use crate::arguments::expression;
-use crate::{Subject, Target};
+use crate::arguments::{expression, undisguised};
+use crate::{Refusal, Subject, Target};
 use inspect::Findings;
 
 const MAX_BYTES: usize = 2048;
@@ -74,6 +74,15 @@ impl Condition {
     /// It may be another one for each caller.
     pub(crate) fn needs_subject(&self) -> bool {
         self.findings.uses("subject")
+    }
+
+    /// Whether the arguments have a name that it goes by, in other letters: it would take for absent what a reader that
+    /// ignores case finds.
+    ///
+    /// # Errors
+    /// The argument that must be written otherwise.
+    pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
+        self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))
     }
 
     /// Whether it holds.

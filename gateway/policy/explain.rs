@@ -106,6 +106,9 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
     if !misfits.is_empty() {
         return Says::Misfits(misfits);
     }
+    if let Some(Err(refusal)) = arguments.map(|arguments| rule.undisguised(arguments)) {
+        return Says::Refuses(refusal.0);
+    }
     if rule.is_settled_early() || arguments.is_some() {
         match rule.holds(World { subject, endpoint, target: Some(target), arguments }) {
             Ok(true) => {}

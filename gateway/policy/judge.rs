@@ -94,12 +94,15 @@ impl Policy {
         let mut refused = None;
         for rule in allows.iter().filter_map(|&at| self.rule(at)) {
             let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
-            let holds = self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))?;
             let (mut own, mut changes) = (arguments.clone(), Vec::new());
-            let checked = match (holds, &rule.arguments) {
-                (false, _) => Err(Refusal("its condition does not hold for these arguments".into())),
-                (true, None) => Ok(()),
-                (true, Some(rules)) => rules.check(&mut own, &mut changes),
+            let checked = match rule.undisguised(arguments) {
+                Err(refusal) => Err(refusal),
+                Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
+                    (Err(words), _) => return Err(denied(Because::Failure(words))),
+                    (Ok(false), _) => Err(Refusal("its condition does not hold for these arguments".into())),
+                    (Ok(true), None) => Ok(()),
+                    (Ok(true), Some(rules)) => rules.check(&mut own, &mut changes),
+                },
             };
             match checked {
                 Ok(()) => {
@@ -123,6 +126,7 @@ impl Policy {
     ) -> Result<(), Denied> {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
             let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            rule.undisguised(arguments).map_err(|refusal| denied(Because::Arguments(refusal)))?;
             if !self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))? {
                 continue;
             }

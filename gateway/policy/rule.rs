@@ -11,7 +11,7 @@ use crate::file::{Effect, Hints, Rate};
 use crate::pattern;
 use crate::response::Response;
 use crate::target::{Annotations, Kind};
-use crate::{Subject, Target};
+use crate::{Refusal, Subject, Target};
 
 /// One policy.
 #[derive(Debug)]
@@ -75,6 +75,14 @@ impl Rule {
     /// It cannot be evaluated.
     pub(crate) fn holds(&self, world: World<'_>) -> Result<bool, String> {
         self.when.as_ref().map_or(Ok(true), |when| when.holds(world))
+    }
+
+    /// Whether the arguments have no name that the condition goes by in other letters.
+    ///
+    /// # Errors
+    /// They have.
+    pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
+        self.when.as_ref().map_or(Ok(()), |when| when.undisguised(arguments))
     }
 
     /// What does not fit of caller, endpoint and target, in words; nothing when all does.

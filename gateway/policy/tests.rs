@@ -525,6 +525,41 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
 }
 
 #[test]
+fn a_condition_is_not_evaded_by_other_letters() {
+    let all = json!({"name": "all", "effect": "allow"});
+    let decided = |effect: &str, when: &str, arguments: Value| {
+        let one = json!({"name": "one", "effect": effect, "when": when});
+        let policies = if effect == "deny" { json!([all, one]) } else { json!([one]) };
+        let policy = policy(policies);
+        let outcome = ask(&policy, &SOMEBODY, "a__b", arguments.clone());
+        let target = tool("a__b");
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        let told = policy.explain(&question, Some(arguments.to_string().as_bytes()));
+        assert_eq!((told.decision, &told.words), (outcome.decision.as_str(), &outcome.words));
+        if outcome.words.is_some() {
+            assert!(told.policies.iter().any(|step| step.policy == "one"), "{told:?}");
+        }
+        (outcome.decision, outcome.words.unwrap_or_default())
+    };
+    let exactly = |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly so"));
+    for (when, at, bad, good) in [
+        (r#"has(arguments.method) && arguments.method == "delete""#, "/method", json!({"Method": "delete"}), json!({"x": 1})),
+        (r#""method" in arguments && arguments["method"] == "delete""#, "/method", json!({"METHOD": 1}), json!({})),
+        ("has(arguments.a) && has(arguments.a.force)", "/a/force", json!({"a": {"Force": true}}), json!({"a": {"x": 1}})),
+        ("has(arguments.l) && arguments.l.exists(i, has(i.rm) && i.rm)", "/l/*/rm", json!({"l": [{}, {"Rm": true}]}), json!({"l": [{}]})),
+        (r#"has(arguments.l) && has(arguments.l[0].rm)"#, "/l/*/rm", json!({"l": [{"rM": true}]}), json!({"l": [{}]})),
+        (r#"has(arguments.x) && arguments["a/b"].c == 1"#, "/a~1b", json!({"A/b": {"c": 1}}), json!({"y": 1})),
+    ] {
+        assert_eq!(decided("deny", when, bad), exactly(at), "{when}");
+        assert_eq!(decided("deny", when, good).0, Expect::Allow, "{when}");
+    }
+    // What is to be absent is not there in other letters either.
+    let safe = "!has(arguments.force)";
+    assert_eq!(decided("allow", safe, json!({"FORCE": true})), exactly("/force"));
+    assert_eq!(decided("allow", safe, json!({"x": 1})).0, Expect::Allow);
+}
+
+#[test]
 fn a_caller_with_other_rights_is_another_class() {
     let policy = policy(json!([{"name": "a", "effect": "allow", "who": {"roles": ["admin"]}}]));
     let admin: [Arc<str>; 1] = ["admin".into()];

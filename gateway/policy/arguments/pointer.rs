@@ -89,14 +89,43 @@ impl Pointer {
         Refusal(format!("the argument {} has another form here", self.text))
     }
 
-    /// A reader that ignores case would take `SQL` for `sql`.
-    fn not_disguised<'a>(&self, mut keys: impl Iterator<Item = &'a String>, name: &str) -> Result<(), Refusal> {
-        let wanted = folded(name);
-        match keys.find(|key| folded(key) == wanted) {
-            Some(_) => Err(Refusal(format!("the argument {} must be written exactly so", self.text))),
-            None => Ok(()),
+    fn not_disguised<'a>(&self, keys: impl Iterator<Item = &'a String>, name: &str) -> Result<(), Refusal> {
+        if is_disguised(keys, name) { Err(disguised(&self.text)) } else { Ok(()) }
+    }
+}
+
+/// Whether nothing on the way that these steps lead is there in other letters. What has another form ends it.
+///
+/// # Errors
+/// Something is.
+pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal> {
+    /// False where it is.
+    fn plain(value: &Value, steps: &[String]) -> bool {
+        let Some((step, rest)) = steps.split_first() else { return true };
+        match value {
+            Value::Array(items) if step == "*" => items.iter().all(|item| plain(item, rest)),
+            Value::Object(object) => match object.get(step) {
+                Some(inner) => plain(inner, rest),
+                None => !is_disguised(object.keys(), step),
+            },
+            _ => true,
         }
     }
+    if plain(value, steps) {
+        return Ok(());
+    }
+    let text: String = steps.iter().flat_map(|step| ["/".into(), step.replace('~', "~0").replace('/', "~1")]).collect();
+    Err(disguised(&text))
+}
+
+/// A reader that ignores case would take `SQL` for `sql`.
+fn is_disguised<'a>(mut keys: impl Iterator<Item = &'a String>, name: &str) -> bool {
+    let wanted = folded(name);
+    keys.any(|key| folded(key) == wanted)
+}
+
+fn disguised(text: &str) -> Refusal {
+    Refusal(format!("the argument {text} must be written exactly so"))
 }
 
 fn along(at: &[String], step: &str) -> Vec<String> {

@@ -35,6 +35,9 @@ const FUNCTIONS: [&str; 14] = [
 ];
 /// Deepest nesting of `all`, `exists`, `exists_one`, `map` and `filter`.
 const MAX_LOOPS: usize = 2;
+/// What the parser calls `a[b]` and `a in b`.
+const INDEX: &str = "_[_]";
+const IN: &str = "@in";
 const MAX_DEPTH: usize = 64;
 /// Most items written in a condition with nested loops.
 const MAX_ITEMS: usize = 64;
@@ -45,6 +48,8 @@ pub(crate) struct Findings {
     variables: BTreeSet<&'static str>,
     /// Regular expressions, as written.
     pub(crate) patterns: BTreeSet<String>,
+    /// Members of arguments that it names, as steps from the top; `*` is every item of a list.
+    pub(crate) members: BTreeSet<Vec<String>>,
     loops: usize,
     items: usize,
 }
@@ -76,8 +81,8 @@ pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
 
 struct Walk<'a> {
     findings: &'a mut Findings,
-    /// Variables of loops.
-    local: Vec<String>,
+    /// Variables of loops, with the place in the arguments that they run over.
+    local: Vec<(String, Option<Vec<String>>)>,
     depth: usize,
     loops: usize,
 }
@@ -121,8 +126,11 @@ impl Walk<'_> {
             return Err(format!("has loops nested more than {MAX_LOOPS} deep"));
         }
         let before = self.local.len();
-        self.local.extend([inner.iter_var.clone(), inner.accu_var.clone()]);
-        self.local.extend(inner.iter_var2.clone());
+        // With two variables the first is an index or a name.
+        let items = self.place(&inner.iter_range).map(|place| below(place, "*"));
+        let (first, second) = if inner.iter_var2.is_some() { (None, items) } else { (items, None) };
+        self.local.extend([(inner.iter_var.clone(), first), (inner.accu_var.clone(), None)]);
+        self.local.extend(inner.iter_var2.clone().map(|name| (name, second)));
         for part in [&inner.accu_init, &inner.loop_cond, &inner.loop_step, &inner.result] {
             self.expression(part)?;
         }
@@ -132,7 +140,7 @@ impl Walk<'_> {
     }
 
     fn variable(&mut self, name: &str) -> Result<(), String> {
-        if self.local.iter().any(|local| local == name) {
+        if self.local.iter().any(|(local, _)| local == name) {
             return Ok(());
         }
         let names: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).collect();
@@ -147,8 +155,9 @@ impl Walk<'_> {
 
     fn member(&mut self, operand: &IdedExpr, field: &str) -> Result<(), String> {
         self.expression(operand)?;
+        self.named(operand, field);
         let known: &[&str] = match &operand.expr {
-            Expr::Ident(name) if !self.local.contains(name) => {
+            Expr::Ident(name) if !self.local.iter().any(|(local, _)| local == name) => {
                 VARIABLES.iter().find(|(known, _)| known == name).map_or(&[], |(_, fields)| *fields)
             }
             Expr::Select(outer) if outer.field == "annotations" => match &outer.operand.expr {
@@ -158,6 +167,28 @@ impl Walk<'_> {
             _ => &[],
         };
         if known.is_empty() || known.contains(&field) { Ok(()) } else { Err(unknown("member", field, known)) }
+    }
+
+    /// The place in the arguments that an expression stands for, if that is plain to see.
+    fn place(&self, node: &IdedExpr) -> Option<Vec<String>> {
+        match &node.expr {
+            Expr::Ident(name) => match self.local.iter().rev().find(|(local, _)| local == name) {
+                Some((_, place)) => place.clone(),
+                None => (name == "arguments").then(Vec::new),
+            },
+            Expr::Select(select) => self.place(&select.operand).map(|place| below(place, &select.field)),
+            Expr::Call(call) if call.func_name == INDEX => match call.args.as_slice() {
+                [operand, index] => self.place(operand).map(|place| below(place, text(index).unwrap_or("*"))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn named(&mut self, operand: &IdedExpr, name: &str) {
+        if let Some(place) = self.place(operand) {
+            self.findings.members.insert(below(place, name));
+        }
     }
 
     fn call(&mut self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> Result<(), String> {
@@ -173,7 +204,25 @@ impl Walk<'_> {
                 _ => return Err("`matches` needs a pattern written in quotes".into()),
             }
         }
+        match (name, arguments) {
+            (INDEX, [operand, index]) => text(index).into_iter().for_each(|name| self.named(operand, name)),
+            (IN, [item, list]) => text(item).into_iter().for_each(|name| self.named(list, name)),
+            _ => {}
+        }
         target.into_iter().chain(arguments).try_for_each(|part| self.expression(part))
+    }
+}
+
+fn below(mut place: Vec<String>, step: &str) -> Vec<String> {
+    place.push(step.to_owned());
+    place
+}
+
+/// A text in quotes.
+fn text(node: &IdedExpr) -> Option<&str> {
+    match &node.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
+        _ => None,
     }
 }
 
