@@ -10,6 +10,8 @@ use clap::Subcommand;
 use lockgate_config::{Loaded, Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Outcome};
 use lockgate_policy::{Annotations, Config, Explanation, Kind, Policy, Question, Target};
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
 use serde_json::{Value, json};
 
 use crate::builtin;
@@ -89,8 +91,11 @@ impl Command {
         };
         match self {
             Self::Check { files } => check(of(files)?, json),
-            Self::Test { files } if files.is_empty() => test(&beside(&configured()?.config, cwd), cwd, json),
-            Self::Test { files } => test(files, cwd, json),
+            Self::Test { files } if files.is_empty() => {
+                let configured = configured()?;
+                test(&beside(&configured.config, cwd), cwd, naming(configured.around.as_deref()), json)
+            }
+            Self::Test { files } => test(files, cwd, Naming::default(), json),
             Self::Explain { policies, .. } => self.explain(&of(policies)?, json),
         }
     }
@@ -111,8 +116,8 @@ impl Command {
         let (server, own) =
             name.split_once('/').or_else(|| name.split_once("__")).context("write it as server/name")?;
         let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
-        let exposed = if kind == Kind::Resource { format!("{server}+{own}") } else { format!("{server}__{own}") };
         let around = configured.around.as_deref();
+        let exposed = exposed(&naming(around), kind, server, own);
         let built_in = around.map(|around| builtin::annotations(around, server, own)).transpose()?.flatten();
         let target = Target {
             kind,
@@ -128,6 +133,23 @@ impl Command {
         let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
         let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
         Ok((text, ExitCode::SUCCESS))
+    }
+}
+
+/// How names are made: as configured, and where there is no configuration as usual.
+fn naming(around: Option<&lockgate_config::Config>) -> Naming {
+    around.map_or_else(Naming::default, |around| {
+        let names = &around.proxy.names;
+        Naming { separator: names.separator.parse().unwrap_or_default(), max_length: names.max_length }
+    })
+}
+
+/// What something is called at `/mcp`, as if nothing else had its name.
+fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
+    let name = |slug: Slug| naming.expose([(&slug, own)]).into_iter().next();
+    match kind {
+        Kind::Resource | Kind::ResourceCompletion => uri::expose(server, own).into_owned(),
+        _ => Slug::new(server).ok().and_then(name).unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
     }
 }
 
@@ -165,12 +187,12 @@ struct Tried {
     differences: Vec<String>,
 }
 
-fn test(paths: &[PathBuf], cwd: &Path, json: bool) -> Printed {
+fn test(paths: &[PathBuf], cwd: &Path, naming: Naming, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
         let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
-            tried.extend(run(&file, cwd)?);
+            tried.extend(run(&file, cwd, naming)?);
         }
     }
     if tried.is_empty() {
@@ -206,7 +228,7 @@ fn as_json(case: &Tried) -> Value {
 }
 
 /// The cases of one file against the policies that it names.
-fn run(file: &Path, cwd: &Path) -> anyhow::Result<Vec<Tried>> {
+fn run(file: &Path, cwd: &Path, naming: Naming) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
     let named: Vec<PathBuf> = match cases.policies.is_empty() {
@@ -217,7 +239,8 @@ fn run(file: &Path, cwd: &Path) -> anyhow::Result<Vec<Tried>> {
     let policy = compiled(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
     let one = |case: &Case| {
-        let (outcome, differences) = match case.decide(&policy) {
+        let (outcome, differences) = match case.decide(&policy, |kind, server, own| exposed(&naming, kind, server, own))
+        {
             Ok(outcome) => (Some(outcome.clone()), case.differences(&outcome)),
             Err(words) => (None, vec![words]),
         };

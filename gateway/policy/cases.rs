@@ -194,16 +194,13 @@ impl Case {
         Ok((*kind, server, own))
     }
 
-    /// Decides the case.
+    /// Decides the case. `exposed` is what kind, server and own name are called at `/mcp`.
     ///
     /// # Errors
     /// The case says too little, or too much.
-    pub fn decide(&self, policy: &Policy) -> Result<Outcome, String> {
+    pub fn decide(&self, policy: &Policy, exposed: impl Fn(Kind, &str, &str) -> String) -> Result<Outcome, String> {
         let (kind, server, own) = self.asked()?;
-        let exposed = match kind {
-            Kind::Resource | Kind::ResourceCompletion => format!("{server}+{own}"),
-            _ => format!("{server}__{own}"),
-        };
+        let exposed = exposed(kind, server, own);
         let category = self.category.as_deref();
         let target = Target { kind, server, exposed: &exposed, own, category, annotations: self.annotations };
         let (subject, endpoint) = (self.subject.subject(), self.at.as_deref().unwrap_or("/mcp"));

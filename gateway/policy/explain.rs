@@ -61,12 +61,19 @@ impl Policy {
     pub fn explain(&self, question: &Question<'_>, text: Option<&[u8]>) -> Explanation {
         let Outcome { decision, rule, words, forwards } = self.answer(question, text);
         let read = arguments::read(text);
+        // One that denies sees what the one that allows has put in; one in dry run what the server gets.
+        let class = self.class(question.subject, question.endpoint);
+        let permitted = self.permitted(&self.verdict(&class, question), question, text);
         let (mut policies, mut changes) = (Vec::new(), Vec::new());
         // Another policy that allows it would change nothing while one denies it.
         let mut denied = false;
         for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
             let says = match &read {
-                Ok(arguments) => says_of_any(rule, question, Some(arguments)),
+                Ok(sent) => {
+                    let got = forwards.as_ref().filter(|_| rule.dry_run).or(permitted.as_ref());
+                    let seen = got.filter(|_| rule.effect == Effect::Deny).unwrap_or(sent);
+                    says_of_any(rule, question, Some(seen))
+                }
                 Err(refusal) => match says_of_any(rule, question, None) {
                     Says::Holds if rule.arguments.is_some() => Says::Refuses(refusal.0.clone()),
                     other => other,

@@ -83,6 +83,17 @@ impl Policy {
         }
     }
 
+    /// The arguments that policies which deny are held against: with what the policy that allows the call puts in. Nothing
+    /// where none allows it, or where the arguments cannot be read.
+    pub(crate) fn permitted(&self, verdict: &Verdict, question: &Question<'_>, text: Option<&[u8]>) -> Option<Value> {
+        let State::Judged(judged) = &verdict.state else { return None };
+        let mut arguments = arguments::read(text).ok()?;
+        if judged.open.is_none() {
+            self.permit(&judged.allows, question, &mut arguments, &mut Vec::new()).ok()?;
+        }
+        Some(arguments)
+    }
+
     /// The first policy by name that allows the call with its arguments.
     fn permit(
         &self,

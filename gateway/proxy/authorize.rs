@@ -188,14 +188,23 @@ fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
     problem.denied(denied.rule)
 }
 
+/// The answer about what is not there, or is hidden, which is the same: it counts as a request by its method, so that
+/// names cannot be guessed without limit.
+fn missing(asked: &Asked, problem: Problem) -> Problem {
+    limit(&asked.setup, &asked.standing, asked.request.method, None).err().unwrap_or(problem)
+}
+
 fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Problem> {
     request.param_str(name).ok_or_else(|| Problem::invalid(format!("`params.{name}` must be a string")))
 }
 
 fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     let name = required(&asked.request, "name")?;
-    let seen =
-        asked.view.tool(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(|| Problem::unknown("tool", &name))?;
+    let seen = asked
+        .view
+        .tool(&name)
+        .filter(|seen| asked.sees(&seen.entry))
+        .ok_or_else(|| missing(asked, Problem::unknown("tool", &name)))?;
     let entry = &seen.entry;
     if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(Problem::invalid("`params.arguments` must be an object"));
@@ -215,7 +224,7 @@ fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
         .view
         .prompt(&name)
         .filter(|seen| asked.sees(&seen.entry))
-        .ok_or_else(|| Problem::unknown("prompt", &name))?;
+        .ok_or_else(|| missing(asked, Problem::unknown("prompt", &name)))?;
     let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
     let permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
     Ok(permitted.by(judged))
@@ -227,7 +236,7 @@ fn resource(asked: &Asked) -> Result<Permitted, Problem> {
     // would tell it from what is hidden.
     let shown = asked.request.method != Method::Subscribe || asked.view.describes(&uri);
     let found = asked.view.resource(&uri, Kind::Resource).filter(|_| shown);
-    let found = found.ok_or_else(|| Problem::unknown_resource(&uri, asked.era()))?;
+    let found = found.ok_or_else(|| missing(asked, Problem::unknown_resource(&uri, asked.era())))?;
     let judged = judge(asked, &found.verdict, &found.target(Kind::Resource))?;
     Ok(with_state(asked, found.server, found.own, "uri")?.by(judged))
 }
@@ -276,7 +285,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
     let (server, key, own, judged) = match member("type").as_deref() {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
-            let unknown = || Problem::unknown("prompt", &name);
+            let unknown = || missing(asked, Problem::unknown("prompt", &name));
             let entry = &asked.view.prompt(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(unknown)?.entry;
             let target = entry.target(Kind::PromptCompletion);
             let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
@@ -284,7 +293,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         }
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
-            let unknown = || Problem::unknown("resource", &uri);
+            let unknown = || missing(asked, Problem::unknown("resource", &uri));
             // What may not be read cannot be completed either; and only what is listed can, so that a server need not be
             // asked about anything else, in words that would tell it from what is hidden.
             let found = asked.view.resource(&uri, Kind::Resource).filter(|_| asked.view.lists(&uri));
@@ -329,7 +338,7 @@ fn verdict(asked: &Asked, target: &Target<'_>) -> Option<Verdict> {
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
 fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let token = required(&asked.request, "taskId")?;
-    let task = task_behind(asked, &token).ok_or_else(|| Problem::invalid("unknown task"))?;
+    let task = task_behind(asked, &token).ok_or_else(|| missing(asked, Problem::invalid("unknown task")))?;
     let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
     let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));

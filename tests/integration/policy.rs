@@ -121,6 +121,46 @@ fn built_in_tools_are_explained_as_they_are_listed() {
     assert_eq!(decision(&["file/read", "--policies", "p.yaml"]), "hidden");
 }
 
+/// What is explained and tested goes by the names that the gateway gives.
+#[tokio::test]
+async fn names_are_explained_as_they_are_exposed() {
+    let a = Upstream::http(modern(&["echo", "other"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let deny = json!({"tools": ["a.echo"], "resources": ["ui://a+panel/*"]});
+    let policies = json!([{"name": "all", "effect": "allow"}, {"name": "not", "effect": "deny", "what": deny}]);
+    std::fs::write(here.join("p.yaml"), json!({"policies": policies}).to_string()).unwrap();
+    let case = |kind: &str, name: &str, expect: &str| json!({"name": name, kind: name, "expect": expect});
+    let cases = json!({"cases": [
+        case("call", "a/echo", "hidden"),
+        case("call", "a/other", "allow"),
+        case("resource", "a/ui://panel/main", "hidden"),
+        case("resource", "a/file:///x", "allow"),
+    ]});
+    std::fs::create_dir(here.join("cases")).unwrap();
+    std::fs::write(here.join("cases/p.yaml"), cases.to_string()).unwrap();
+    let config =
+        json!({"servers": {"a": a.config()}, "names": {"separator": "."}, "policy": {"files": [here.join("p.yaml")]}});
+    std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
+    let gate = Gate::start(config).await;
+    assert_eq!(gate.tools("/mcp").await.0, ["a.other"]);
+    let run = |words: &[&str]| {
+        let all = [words, &["--json", "--config", "lockgate.yaml"]].concat();
+        let out = command().args(&all).current_dir(here).output().unwrap();
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
+    };
+    for (kind, name, decision) in [
+        ("--call", "a/echo", "hidden"),
+        ("--call", "a/other", "allow"),
+        ("--resource", "a/ui://panel/main", "hidden"),
+        ("--resource", "a/file:///x", "allow"),
+    ] {
+        assert_eq!(run(&["policy", "explain", kind, name])["decision"], decision, "{name}");
+    }
+    let tested = run(&["policy", "test"]);
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(4), &json!(0)), "{tested}");
+}
+
 #[tokio::test]
 async fn rates_say_how_long_to_wait_for_lists_too() {
     let a = Upstream::http(modern(&["t"])).await;
@@ -139,6 +179,27 @@ async fn rates_say_how_long_to_wait_for_lists_too() {
     assert_eq!(body["error"]["code"], -31029);
     assert!(body["error"]["data"]["retryAfter"].as_f64().unwrap() > 1000.0, "{body}");
     assert!(body["error"]["message"].as_str().unwrap().contains("policy calls"), "{body}");
+}
+
+/// Neither can be guessed without limit, nor told from the other by how often.
+#[tokio::test]
+async fn unknown_and_hidden_names_count_by_method() {
+    let a = Upstream::http(modern(&["t", "hidden"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rates.yaml");
+    let text = "policies:\n  - { name: t, effect: allow, what: { tools: [a/t] } }\n  - { name: calls, effect: deny, what: { methods: [tools/call, prompts/get, resources/read, completion/complete, tasks/get] }, rate: { per_hour: 2, by: [principal] } }\n";
+    for names in
+        [["a__hidden", "a__hidden", "a__t"], ["a__none", "a__none", "a__none"], ["a__t", "a__none", "a__hidden"]]
+    {
+        std::fs::write(&file, text).unwrap();
+        let gate = Gate::start(json!({"servers": {"a": a.config()}, "policy": {"files": [file]}})).await;
+        let mut codes = Vec::new();
+        for name in names {
+            codes.push(gate.call(name).await.code());
+        }
+        let wanted = names.map(|name| if name == "a__t" { 0 } else { -32602 });
+        assert_eq!(codes, [wanted[0], wanted[1], -31029], "{names:?}");
+    }
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ fn policies_decide_as_their_cases_say() {
         let policy = Policy::compile(&config).unwrap();
         assert_eq!(cases.cases.len(), count, "cases of {name}");
         for case in &cases.cases {
-            let outcome = case.decide(&policy).unwrap();
+            let outcome = case.decide(&policy, |_, server, own| format!("{server}__{own}")).unwrap();
             let differences = case.differences(&outcome);
             assert!(differences.is_empty(), "{name}: {}: {differences:?} {outcome:?}", case.name);
         }
