@@ -109,6 +109,11 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         mistakes.extend(
             found.map(|(key, what)| mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")),
         );
+        if policy.dry_run {
+            let what = "cannot have a `rate` beside it: what would be refused depends on what was refused before";
+            let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or leave the `rate` out";
+            mistakes.push(mistake(&["dry_run"], what, hint));
+        }
         if when.as_ref().is_some_and(Condition::needs_arguments) {
             let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
             mistakes.push(mistake(&["when"], what, "make two policies of it"));

@@ -166,7 +166,7 @@ impl Policy {
                 }
             }
         }
-        let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some() && !rule.dry_run).map(|(at, _)| *at);
+        let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some()).map(|(at, _)| *at);
         let dry = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
         let failed = |wanted: bool| broken.iter().find(|(at, _)| dry(*at) == wanted);
         let rules = |wanted: bool| concerned.iter().copied().filter(move |(_, rule)| rule.dry_run == wanted);
@@ -241,8 +241,7 @@ impl Policy {
         let limits = || {
             let methods = class.methods.iter().copied().filter(|&at| self.limits.is_about(at, method));
             let items = about.into_iter().flat_map(|(verdict, _)| verdict.limits.iter().copied());
-            let all = methods.chain(items).filter_map(|at| Some((at, self.rule(at)?)));
-            all.filter(|(_, rule)| !rule.dry_run)
+            methods.chain(items).filter_map(|at| Some((at, self.rule(at)?)))
         };
         for (taken, limit) in limits().enumerate() {
             match self.limits.take(limiter, limit, subject, target) {

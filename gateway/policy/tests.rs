@@ -391,7 +391,7 @@ fn dry_run_judges_the_arguments_that_are_sent_on() {
         {"name": "a-dry", "effect": "allow", "dry_run": true, "arguments": {"/n": {"set": {"to": 100}}}},
         {"name": "b-real", "effect": "allow", "arguments": {"/n": {"set": {"to": 5}}, "/s": {"optional": true}}},
         {"name": "c-dry", "effect": "deny", "dry_run": true, "arguments": {"/n": {"value": {"max": 10}}, "/s": {"forbid": true}}},
-        {"name": "d-dry", "effect": "deny", "dry_run": true, "rate": {"per_minute": 1}},
+        {"name": "d-dry", "effect": "deny", "dry_run": true, "response": {"max_bytes": 10}},
     ]));
     let target = tool("a__b");
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
@@ -455,7 +455,8 @@ fn rates_are_kept_by_what_they_say() {
 
 #[test]
 fn what_one_allowance_refuses_is_taken_from_none() {
-    let rate = |name: &str, rate: Value| json!({"name": name, "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
+    let rate =
+        |name: &str, rate: Value| json!({"name": name, "effect": "deny", "what": {"tools": ["*"]}, "rate": rate});
     let policy = policy(json!([
         {"name": "all", "effect": "allow"},
         rate("org-quota", json!({"per_day": 20, "by": ["organisation"]})),
@@ -525,6 +526,39 @@ fn a_reload_gives_nobody_a_fresh_allowance() {
 }
 
 #[test]
+fn what_is_explained_is_what_is_decided_also_where_a_value_is_put_in() {
+    let deny = |name: &str, max: u32| {
+        let rules = json!({"/limit": {"value": {"max": max}}});
+        json!({"name": name, "effect": "deny", "arguments": rules})
+    };
+    let allow = json!({"name": "allow", "effect": "allow", "arguments": {"/limit": {"set": {"to": 10}}}});
+    let mut dry = deny("dry", 50);
+    dry["dry_run"] = json!(true);
+    let explained = |most: u32| {
+        let policy = policy(json!([allow, deny("most", most), dry]));
+        let target = tool("a__b");
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        let told = policy.explain(&question, Some(br#"{"limit": 1000}"#));
+        let said = told.policies.iter().map(|step| step.says.clone()).collect::<Vec<_>>();
+        (told.decision, said.join("; "))
+    };
+    let nothing = "has nothing against these arguments";
+    let (decision, said) = explained(100);
+    assert_eq!((decision, said), ("allow", format!("allows it with these arguments; {nothing}; {nothing}")));
+    let (decision, said) = explained(5);
+    assert!(
+        decision == "deny" && said.contains("denies it with these arguments: the argument /limit: must be at most 5"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_rate_is_not_on_trial() {
+    let found = mistakes(json!([{"name": "r", "effect": "deny", "dry_run": true, "rate": {"per_hour": 5}}]));
+    assert!(found.len() == 1 && found[0].0 == "dry_run" && found[0].1.contains("`rate`"), "{found:?}");
+}
+
+#[test]
 fn a_condition_is_not_evaded_by_other_letters() {
     let all = json!({"name": "all", "effect": "allow"});
     let decided = |effect: &str, when: &str, arguments: Value| {
@@ -543,10 +577,25 @@ fn a_condition_is_not_evaded_by_other_letters() {
     };
     let exactly = |at: &str| (Expect::Deny, format!("the argument {at} must be written exactly so"));
     for (when, at, bad, good) in [
-        (r#"has(arguments.method) && arguments.method == "delete""#, "/method", json!({"Method": "delete"}), json!({"x": 1})),
+        (
+            r#"has(arguments.method) && arguments.method == "delete""#,
+            "/method",
+            json!({"Method": "delete"}),
+            json!({"x": 1}),
+        ),
         (r#""method" in arguments && arguments["method"] == "delete""#, "/method", json!({"METHOD": 1}), json!({})),
-        ("has(arguments.a) && has(arguments.a.force)", "/a/force", json!({"a": {"Force": true}}), json!({"a": {"x": 1}})),
-        ("has(arguments.l) && arguments.l.exists(i, has(i.rm) && i.rm)", "/l/*/rm", json!({"l": [{}, {"Rm": true}]}), json!({"l": [{}]})),
+        (
+            "has(arguments.a) && has(arguments.a.force)",
+            "/a/force",
+            json!({"a": {"Force": true}}),
+            json!({"a": {"x": 1}}),
+        ),
+        (
+            "has(arguments.l) && arguments.l.exists(i, has(i.rm) && i.rm)",
+            "/l/*/rm",
+            json!({"l": [{}, {"Rm": true}]}),
+            json!({"l": [{}]}),
+        ),
         (r#"has(arguments.l) && has(arguments.l[0].rm)"#, "/l/*/rm", json!({"l": [{"rM": true}]}), json!({"l": [{}]})),
         (r#"has(arguments.x) && arguments["a/b"].c == 1"#, "/a~1b", json!({"A/b": {"c": 1}}), json!({"y": 1})),
     ] {
