@@ -4,12 +4,13 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
-use lockgate_config::{Loaded, Problem, policies};
+use lockgate_config::{Loaded, Place, Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Outcome};
-use lockgate_policy::{Annotations, Config, Explanation, Kind, Policy, Question, Target};
+use lockgate_policy::{Annotations, Config, Explanation, Kind, Overlap, Policy, Question, Target};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
 use serde_json::{Value, json};
@@ -157,7 +158,8 @@ fn compiled(config: &Config) -> anyhow::Result<Policy> {
     Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
-fn check(Configured { config, warnings, .. }: Configured, json: bool) -> Printed {
+fn check(Configured { config, mut warnings, .. }: Configured, json: bool) -> Printed {
+    warnings.extend(compiled(&config)?.overlaps().iter().map(overlap));
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     let text = match json {
@@ -168,6 +170,17 @@ fn check(Configured { config, warnings, .. }: Configured, json: bool) -> Printed
         }
     };
     Ok((text, ExitCode::SUCCESS))
+}
+
+/// What there is to be said of a policy that puts values in and is got past.
+fn overlap(found: &Overlap) -> Problem {
+    let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
+    let place = Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or_default(), column: 0 };
+    let (policy, other) = (&found.policy, &found.other);
+    let what = format!(
+        "policy {policy} puts values in with `set`, but policy {other} may allow the same calls as they are sent"
+    );
+    Problem::warning(place, "", what).hint(format!("narrow what {other} is about, or give it the same `set`"))
 }
 
 /// The folders of cases beside the policy files.

@@ -91,6 +91,11 @@ impl Arguments {
         Ok(Some(Self { rules: all, named: closed.then_some(named) }))
     }
 
+    /// Whether values are put in, whatever was sent.
+    pub(crate) fn sets(&self) -> bool {
+        self.rules.iter().any(|rule| rule.set.is_some())
+    }
+
     /// Holds arguments against the rules, putting in what they set.
     pub(crate) fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
         if let (Some(named), Value::Object(object)) = (&self.named, &*arguments)

@@ -553,6 +553,38 @@ fn what_is_explained_is_what_is_decided_also_where_a_value_is_put_in() {
 }
 
 #[test]
+fn a_set_that_another_policy_gets_past_is_told() {
+    let sets = |what: Value| json!({"name": "sets", "effect": "allow", "what": what, "arguments": {"/limit": {"set": {"to": 10}}}});
+    let told = |mut other: Value, what: Value| {
+        other["name"] = json!("other");
+        other["effect"] = json!("allow");
+        policy(json!([other, sets(what), {"name": "deny", "effect": "deny"}])).overlaps().len()
+    };
+    let echo = || json!({"tools": ["x/echo"]});
+    for other in [
+        json!({}),
+        json!({"what": {"tools": ["x/*"]}}),
+        json!({"what": {"tools": ["x__echo"]}}),
+        json!({"what": {"servers": ["x", "y"]}}),
+    ] {
+        assert_eq!(told(other.clone(), echo()), 1, "{other}");
+        assert_eq!(told(other.clone(), json!({"servers": ["x"]})), 1, "{other}");
+    }
+    for other in [
+        json!({"what": {"tools": ["x/other"]}}),
+        json!({"what": {"tools": ["y/*"]}}),
+        json!({"what": {"prompts": ["x/*"]}}),
+        json!({"what": {"servers": ["y"]}}),
+        json!({"dry_run": true}),
+        json!({"who": {"roles": ["admin"]}}),
+        json!({"when": "subject.agent == 'ops'"}),
+        json!({"arguments": {"/limit": {"value": {"max": 5}}}}),
+    ] {
+        assert_eq!(told(other.clone(), echo()), 0, "{other}");
+    }
+}
+
+#[test]
 fn a_rate_is_not_on_trial() {
     let found = mistakes(json!([{"name": "r", "effect": "deny", "dry_run": true, "rate": {"per_hour": 5}}]));
     assert!(found.len() == 1 && found[0].0 == "dry_run" && found[0].1.contains("`rate`"), "{found:?}");

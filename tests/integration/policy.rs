@@ -82,6 +82,27 @@ fn mistakes_are_data_where_data_is_asked_for() {
     assert!(done.stdout.is_empty() && told["problems"].is_array(), "{told}");
 }
 
+/// A value that is always put in is not where another policy allows the call.
+#[test]
+fn a_check_tells_of_a_set_that_is_got_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |tools: &str| {
+        let text = format!(
+            "policies:\n  - {{ name: open, effect: allow, what: {{ tools: [{tools:?}] }} }}\n  - name: limited\n    effect: allow\n    what: {{ tools: [x/echo] }}\n    arguments: {{ /limit: {{ set: {{ to: 10 }} }} }}\n"
+        );
+        std::fs::write(folder.path().join("p.yaml"), text).unwrap();
+        let out = command().args(["policy", "check", "p.yaml"]).current_dir(folder.path()).output().unwrap();
+        assert!(out.status.success(), "{out:?}");
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let told = check("x/*");
+    assert!(
+        told.starts_with("p.yaml:3") && told.contains("policy limited puts values in") && told.contains("policy open"),
+        "{told}"
+    );
+    assert!(check("y/*").starts_with("ok: 2 policies"));
+}
+
 /// What is explained of a built-in tool is what the gateway does with it.
 #[test]
 fn built_in_tools_are_explained_as_they_are_listed() {
