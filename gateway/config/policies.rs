@@ -2,6 +2,7 @@
 //! up to the policy layer; this says where the mistakes are that it finds. A policy whose form is wrong hides nothing of the
 //! others: of it the name alone is looked at.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use lockgate_policy::cases::Cases;
@@ -17,6 +18,8 @@ use crate::source::{self, reason};
 
 /// Most policy files.
 const FILES: usize = 1000;
+/// Most names that are told of one folder.
+const MISTAKES: usize = 10;
 
 /// Policy files that were read, with their places.
 #[derive(Default)]
@@ -110,15 +113,42 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, String> {
         false => return Err("there is no such file or folder".into()),
     };
     let pattern = globset::Glob::new(pattern).map_err(|error| error.kind().to_string())?.compile_matcher();
-    let entries =
-        std::fs::read_dir(folder).map_err(|error| format!("the folder cannot be read: {}", reason(&error)))?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let fits = |path: &PathBuf| path.file_name().is_some_and(|name| pattern.is_match(name)) && path.is_file();
-    let found: Vec<PathBuf> = paths.filter(fits).take(FILES + 1).collect();
-    match found.len() {
-        0 => Err("there is no policy file".into()),
-        n if n > FILES => Err(format!("there are more than {FILES} policy files")),
+    let dots = last.starts_with('.') && folder != path;
+    let unreadable = |error: std::io::Error| format!("the folder cannot be read: {}", reason(&error));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name();
+        // Names with a dot are drafts, and locks of editors, unless the pattern begins with one.
+        let dotted = name.as_encoded_bytes().starts_with(b".");
+        if pattern.is_match(&name) && (dots || !dotted) {
+            found.push(entry.path());
+        }
+        if found.len() > FILES {
+            return Err(format!("there are more than {FILES} policy files"));
+        }
+    }
+    found.sort();
+    // To leave one out could be to leave out what it denies.
+    let mistakes: Vec<String> = found.iter().filter_map(|path| unreachable(path)).take(MISTAKES).collect();
+    match (mistakes.is_empty(), found.is_empty()) {
+        (false, _) => Err(mistakes.join("; ")),
+        (_, true) => Err("there is no policy file".into()),
         _ => Ok(found),
+    }
+}
+
+/// Why a name is not that of a file, if it is not.
+#[allow(clippy::disallowed_methods, reason = "looks at what is in a folder that the operator named")]
+fn unreachable(path: &Path) -> Option<String> {
+    let name = path.file_name().unwrap_or_default().display();
+    match std::fs::metadata(path) {
+        Ok(data) if data.is_file() => None,
+        Ok(_) => Some(format!("`{name}` is no file")),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.is_symlink() => {
+            Some(format!("`{name}` is a link to what is not there"))
+        }
+        Err(error) => Some(format!("`{name}` cannot be read: {}", reason(&error))),
     }
 }
 

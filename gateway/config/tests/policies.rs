@@ -18,6 +18,38 @@ fn files_folders_and_patterns_are_found_and_watched() {
     }
 }
 
+/// What fits and cannot be read is a policy that would be missing, so it is a mistake; names with a dot are an editor's.
+#[test]
+fn a_policy_that_cannot_be_reached_is_a_mistake() {
+    for named in ["p", "'p/*.yaml'"] {
+        let config = format!("policy: {{ files: [{named}] }}");
+        let draft = GOOD.replace("name: a", "name: draft");
+        let given = Given::files(&[("lockgate.yaml", &config), ("p/a.yaml", GOOD), ("p/.draft.yaml", &draft)]);
+        let path = |name: &str| given.path().join(name);
+        std::os::unix::fs::symlink("ann@host.123", path("p/.#a.yaml")).unwrap();
+        let names = |given: &Given| {
+            let documents = given.loaded().config.policy.documents;
+            documents.into_iter().map(|file| file.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&given), ["p/a.yaml"]);
+
+        std::fs::write(path("target"), GOOD.replace("name: a", "name: b")).unwrap();
+        std::os::unix::fs::symlink("../target", path("p/deny.yaml")).unwrap();
+        assert_eq!(names(&given), ["p/a.yaml", "p/deny.yaml"]);
+        std::fs::rename(path("target"), path("away")).unwrap();
+        std::fs::create_dir(path("p/deny2.yaml")).unwrap();
+        let alone = crate::policies::load(&["p".into()], given.path()).unwrap_err();
+        for told in [given.messages(), alone.problems.iter().map(ToString::to_string).collect()] {
+            assert_eq!(told.len(), 1, "{told:?}");
+            let mistakes = "`deny.yaml` is a link to what is not there; `deny2.yaml` is no file";
+            assert!(told[0].contains(mistakes), "{told:?}");
+        }
+    }
+    // A pattern that asks for them.
+    let given = Given::files(&[("lockgate.yaml", "policy: { files: ['p/.a*'] }"), ("p/.a.yaml", GOOD)]);
+    assert_eq!(given.loaded().config.policy.documents.len(), 1);
+}
+
 #[test]
 fn production_is_content_with_policy_files() {
     let config = "profile: production\nauth: { key: \"0123456789abcdef0\" }\npolicy: { files: [a.yaml] }";
