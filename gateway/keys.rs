@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 /// How long another command may hold the file.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most links on the way to the file.
+const LINKS: usize = 40;
 const HEAD: &str = "# API keys: hashes, no secrets. Written by `lockgate keys`.\n";
 
 #[derive(Subcommand)]
@@ -197,10 +199,24 @@ fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
 
 /// Reads, changes and replaces the file, while nobody else does.
 fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let _lock = lock(file)?;
+    let target = target(file)?;
+    let _lock = lock(&target)?;
     let mut keys = read(file)?;
     edit(&mut keys)?;
-    replace(file, &render(file, &keys)).with_context(|| format!("{} cannot be written", file.display()))
+    replace(&target, &render(file, &keys)).with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// Where links lead: a link stays one, so that everybody who has one to this file sees the same keys.
+#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
+fn target(file: &Path) -> anyhow::Result<PathBuf> {
+    let mut at = file.to_path_buf();
+    for _ in 0..LINKS {
+        match std::fs::read_link(&at) {
+            Ok(target) => at = at.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => return Ok(at),
+        }
+    }
+    bail!("{} leads through too many links", file.display())
 }
 
 fn render(file: &Path, keys: &[Key]) -> String {

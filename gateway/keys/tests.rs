@@ -75,6 +75,27 @@ fn commands_at_the_same_time_lose_nothing() {
 }
 
 #[test]
+fn a_link_stays_one_and_leads_to_the_same_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("shared")).unwrap();
+    std::os::unix::fs::symlink("shared/second.yaml", at("keys.yaml")).unwrap();
+    std::os::unix::fs::symlink("real.yaml", at("shared/second.yaml")).unwrap();
+    let made = ask(&create("first", &[], None), &at("keys.yaml"));
+    ask(&create("second", &[], None), &at("shared/real.yaml"));
+    ask(&revoke(made["id"].as_str().unwrap()), &at("keys.yaml"));
+    for name in ["keys.yaml", "shared/second.yaml"] {
+        assert!(at(name).is_symlink(), "{name}");
+    }
+    for name in ["keys.yaml", "shared/real.yaml"] {
+        let keys = ask(&LIST, &at(name))["keys"].clone();
+        assert_eq!((&keys[0]["state"], &keys[1]["state"]), (&json!("revoked"), &json!("active")), "{name}");
+    }
+    std::os::unix::fs::symlink("round.yaml", at("round.yaml")).unwrap();
+    assert!(run(&create("a", &[], None), &at("round.yaml"), false).is_err());
+}
+
+#[test]
 fn mistakes_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.yaml");
