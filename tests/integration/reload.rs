@@ -176,3 +176,38 @@ async fn a_reload_gives_nobody_a_fresh_allowance() {
     // The two that are more, and what comes back every ten seconds on a slow machine.
     assert!((2..5).contains(&passed), "{passed}");
 }
+
+/// A policy takes effect in a folder that was away and behind a link; one that cannot be reached leaves the old ones in force.
+#[tokio::test]
+async fn policies_are_found_again_wherever_they_lead() {
+    let one = Upstream::http(modern(&["t", "u"])).await;
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (away, folder) = (elsewhere.path().join("deny.yaml"), elsewhere.path().join("policies"));
+    let allow = "policies:\n  - { name: all, effect: allow }\n";
+    let deny = |tool: &str| format!("policies:\n  - {{ name: no, effect: deny, what: {{ tools: [a/{tool}] }} }}\n");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("a.yaml"), allow).unwrap();
+    let gate = Gate::start(json!({"servers": {"a": one.config()}, "policy": {"files": [folder]}})).await;
+    until("all is listed", async || lists(&gate, "a__t").await.then_some(())).await;
+    let mistakes = || gate.log().matches("the new one has mistakes").count();
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    until("the folder is missed", async || (mistakes() > 0).then_some(())).await;
+    std::fs::create_dir(&folder).unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    std::fs::write(folder.join("a.yaml"), allow).unwrap();
+    std::fs::write(&away, deny("nothing")).unwrap();
+    std::os::unix::fs::symlink("../deny.yaml", folder.join("b.yaml")).unwrap();
+    until("they are read again", async || gate.log().contains("configuration reloaded").then_some(())).await;
+    std::fs::write(&away, deny("u")).unwrap();
+    until("u is hidden", async || (!lists(&gate, "a__u").await).then_some(())).await;
+
+    let before = mistakes();
+    std::fs::remove_file(&away).unwrap();
+    until("the link is a mistake", async || (mistakes() > before).then_some(())).await;
+    assert!(gate.log().contains("`b.yaml` is a link to what is not there"), "{}", gate.log());
+    assert!(!lists(&gate, "a__u").await);
+    std::fs::write(&away, deny("t")).unwrap();
+    until("t is hidden", async || (!lists(&gate, "a__t").await).then_some(())).await;
+    assert!(lists(&gate, "a__u").await);
+}
