@@ -52,14 +52,14 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
         // What was changed between reading the files and watching them is seen at the first look.
         let mut seen = Look::default();
         let mut told = None;
-        while watcher.changed().await.is_some() {
+        while let Some(woken) = watcher.changed().await {
             // Other files than before are watched first and then read once more: they may have been changed in between.
             for _ in 0..ROUNDS {
                 watcher.follow(&files);
                 let look = Look::at(&files);
                 let changed = look != seen;
-                // What is wrong may be mended where nobody looks.
-                if !changed && told.is_none() {
+                // What is wrong may be mended where nobody looks, but not each event beside it is worth a try.
+                if !changed && (woken || told.is_none()) {
                     break;
                 }
                 seen = look;
@@ -194,16 +194,16 @@ impl Watcher {
         self.watched = watched;
     }
 
-    /// Waits until something has changed, and a little longer, or until it is time to look anyway. Whatever happened, the
-    /// folders have to be looked at.
-    async fn changed(&mut self) -> Option<()> {
+    /// Waits until something has changed, and a little longer, or until it is time to look anyway; says whether something
+    /// has. Whatever happened, the folders have to be looked at.
+    async fn changed(&mut self) -> Option<bool> {
         match tokio::time::timeout(ANYWAY, self.events.next()).await {
             Ok(event) => drop(event?.ok()?),
-            Err(_) => return Some(()),
+            Err(_) => return Some(false),
         }
         tokio::time::sleep(SETTLE).await;
         while let Some(Some(Ok(_))) = self.events.next().now_or_never() {}
-        Some(())
+        Some(true)
     }
 }
 
