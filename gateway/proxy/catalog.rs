@@ -4,7 +4,7 @@
 mod hidden;
 mod keep;
 mod resources;
-mod template;
+pub(crate) mod template;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorize::authorize;
 use crate::catalog::View;
+use crate::catalog::template::Steps;
 use crate::dispatch::{audit_denial, audit_leave, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
@@ -103,7 +104,8 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
     let open = open.ok_or_else(Problem::too_many_streams)?;
     audit_listen(gateway, asked)?;
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
-    let wanted = uris.iter().filter_map(Value::as_str).filter_map(|shown| wanted(gateway, asked, shown)).collect();
+    let (uris, mut steps) = (uris.iter().filter_map(Value::as_str), Steps::of_request());
+    let wanted = uris.filter_map(|shown| wanted(gateway, asked, shown, &mut steps)).collect();
     let offers = &asked.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -132,9 +134,17 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
 }
 
 /// One resource, decided on and recorded like a subscription of its own.
-fn wanted(gateway: &Gateway, asked: &Asked, shown: &str) -> Option<(Arc<dyn Upstream>, String, String)> {
+fn wanted(
+    gateway: &Gateway,
+    asked: &Asked,
+    shown: &str,
+    steps: &mut Steps,
+) -> Option<(Arc<dyn Upstream>, String, String)> {
     let one = about(asked, Method::Subscribe, shown)?;
-    let permitted = authorize(&one).inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
+    // Each by itself is looked at within bounds; this bounds them together. What is beyond counts as not there.
+    let described = asked.view.describes_within(shown, steps);
+    let permitted = if described { authorize(&one) } else { Err(Problem::unknown_resource(shown, asked.era())) };
+    let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
     let ticket = audit_leave(gateway, &one, &permitted, None).ok()?;
     if let Some(ticket) = ticket {
         ticket.finish(Outcome::Ok, Duration::ZERO);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lockgate_protocol::uri;
 use lockgate_upstream::{ListKind, Upstream};
 
-use super::{View, template};
+use super::View;
+use super::template::{self, Steps};
 
 impl View {
     /// Whether a resource or a template with this URI is listed.
@@ -16,8 +17,13 @@ impl View {
 
     /// Whether a resource with this URI is listed, or one that a listed template expands to.
     pub(crate) fn describes(&self, uri: &str) -> bool {
+        self.describes_within(uri, &mut Steps::of_request())
+    }
+
+    /// The same for one of many URIs: no more than so many steps are spent on templates, and beyond them the answer is no.
+    pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
         let mut templates = self.entries(ListKind::Templates, true);
-        self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri))
+        self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))
     }
 
     /// The server that a URI belongs to, whatever it says of it.

@@ -1,4 +1,5 @@
-//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to the URI for each variable.
+//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to the URI for each variable,
+//! and within the steps that whoever asks may spend.
 //!
 //! In doubt it says no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, also where a framework
 //! would take it, and to reserved characters in names of pairs. It says yes to what clients write for a value: escapes that are
@@ -14,25 +15,65 @@ const VARIABLES: usize = 32;
 /// Longest prefix that a template can ask for.
 const MAX_PREFIX: usize = 9999;
 
+/// Steps for each byte of the URI that one variable costs, and each piece of text.
+const STEPS_OF_VARIABLE: usize = 8;
+const STEPS_OF_TEXT: usize = 2;
+
+/// What looking for the template of URIs may still cost: about how many places in a URI are looked at. So that nobody keeps
+/// a thread busy with long URIs and many templates. Once they are used up, nothing is described any more.
+pub(crate) struct Steps(usize);
+
+impl Steps {
+    /// Those of one request, some hundredths of a second.
+    const OF_REQUEST: usize = 8_000_000;
+
+    pub(crate) fn of_request() -> Self {
+        Self(Self::OF_REQUEST)
+    }
+
+    /// False when there are not that many left.
+    fn take(&mut self, steps: usize) -> bool {
+        self.0 = self.0.saturating_sub(steps);
+        self.0 > 0
+    }
+}
+
 /// Whether the template expands to the URI.
-pub(super) fn describes(template: &str, uri: &str) -> bool {
+pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     if template.len() > TEMPLATE_BYTES || uri.len() > MAX_URI {
         return false;
     }
-    let (uri, mut rest, mut variables) = (Uri(uri.as_bytes()), template, 0);
+    let whole = Uri(uri.as_bytes());
+    let Some(open) = template.find('{') else {
+        return !template.contains('}') && whole.text(0, template) == Some(uri.len());
+    };
+    // How it begins and ends is cheap to look at, and tells most templates apart.
+    let (first, mut rest) = template.split_at(open);
+    let last = template.rsplit(|c| !stays(c)).next().unwrap_or_default();
+    let Some(begin) = whole.text(0, first).filter(|_| uri.ends_with(last)) else { return false };
+    let (uri, mut variables) = (Uri(&uri.as_bytes()[begin..]), 0);
     let mut places = uri.nowhere();
     places[0] = true;
     while let Some((literal, after)) = rest.split_once('{') {
         let Some((inside, after)) = after.split_once('}') else { return false };
         let Some(expression) = Expression::parse(inside) else { return false };
         variables += expression.variables.len();
+        let cost = uri.cost(&places, literal) + STEPS_OF_VARIABLE * places.len() * expression.variables.len();
+        if variables > VARIABLES || !steps.take(cost) {
+            return false;
+        }
         places = uri.literal(&places, literal);
-        if variables > VARIABLES || !places.contains(&true) {
+        if !places.contains(&true) {
             return false;
         }
         (places, rest) = (uri.expression(&places, &expression), after);
     }
-    !rest.contains('}') && uri.literal(&places, rest).last() == Some(&true)
+    !rest.contains('}') && steps.take(uri.cost(&places, rest)) && uri.literal(&places, rest).last() == Some(&true)
+}
+
+/// Whether the character of a template's text can only stand for itself.
+fn stays(c: char) -> bool {
+    c == '%' || u8::try_from(c).is_ok_and(|byte| is_legal(byte, true))
 }
 
 /// `{…}`
@@ -112,24 +153,31 @@ impl Uri<'_> {
         to
     }
 
+    /// What it may cost to look for a text of the template.
+    fn cost(self, from: &[bool], text: &str) -> usize {
+        STEPS_OF_TEXT * from.len() + text.len() * from.iter().filter(|&&here| here).count()
+    }
+
     /// Text of the template.
     fn literal(self, from: &[bool], text: &str) -> Places {
-        let stays = |c: char| c == '%' || u8::try_from(c).is_ok_and(|byte| is_legal(byte, true));
         if text.chars().all(stays) {
             return self.moved(from, |at| self.is(at, text.as_bytes()).then_some(at + text.len()));
         }
-        self.moved(from, |mut at| {
-            for c in text.chars() {
-                let mut buffer = [0; 4];
-                let raw = c.encode_utf8(&mut buffer).as_bytes();
-                at = match self.is(at, raw) {
-                    true => at + raw.len(),
-                    false if stays(c) => return None,
-                    false => self.character(at, Some(c))?,
-                };
-            }
-            Some(at)
-        })
+        self.moved(from, |at| self.text(at, text))
+    }
+
+    /// The end of a text of the template here.
+    fn text(self, mut at: usize, text: &str) -> Option<usize> {
+        for c in text.chars() {
+            let mut buffer = [0; 4];
+            let raw = c.encode_utf8(&mut buffer).as_bytes();
+            at = match self.is(at, raw) {
+                true => at + raw.len(),
+                false if stays(c) => return None,
+                false => self.character(at, Some(c))?,
+            };
+        }
+        Some(at)
     }
 
     fn is(self, at: usize, text: &[u8]) -> bool {

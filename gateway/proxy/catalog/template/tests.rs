@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn describes(template: &str, uri: &str) -> bool {
+    super::describes(template, uri, &mut Steps::of_request())
+}
+
 #[test]
 fn a_template_describes_what_it_expands_to() {
     let fits: &[(&str, &[&str])] = &[
@@ -111,4 +115,23 @@ fn no_template_and_no_uri_take_long() {
     assert!(!describes(&format!("a:{{+x}}{}b", "a".repeat(TEMPLATE_BYTES - 8)), &uri));
     assert!(!describes("a:{+x}", &format!("a:{}", "a".repeat(2 * MAX_URI))));
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// Many templates and long URIs: beyond the steps of one request the answer is no, also to what would be described.
+#[test]
+fn many_templates_together_do_not_take_long() {
+    let began = std::time::Instant::now();
+    let (templates, uri) = (vec!["d://{a,b,c,d}{?e}"; 1000], format!("d://{}/zz", "a".repeat(8000)));
+    let mut steps = Steps::of_request();
+    assert!(!templates.iter().any(|template| super::describes(template, &uri, &mut steps)));
+    assert!(!super::describes("d://{a}", "d://a", &mut steps));
+    assert!(describes("d://{a}", "d://a"));
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
+    // Those that begin or end in another way cost nothing.
+    let mut steps = Steps::of_request();
+    for n in 0..1000 {
+        assert!(!super::describes(&format!("d://{{a,b,c,d}}/t{n}"), &uri, &mut steps));
+        assert!(!super::describes(&format!("d{n}://{{a,b,c,d}}"), &uri, &mut steps));
+    }
+    assert_eq!(steps.0, Steps::OF_REQUEST);
 }
