@@ -104,21 +104,7 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
         }
         None
     });
-    if let Some(rate) = &policy.rate {
-        let found = rate::check(rate).into_iter();
-        mistakes.extend(
-            found.map(|(key, what)| mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")),
-        );
-        if policy.dry_run {
-            let what = "cannot have a `rate` beside it: what would be refused depends on what was refused before";
-            let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or leave the `rate` out";
-            mistakes.push(mistake(&["dry_run"], what, hint));
-        }
-        if when.as_ref().is_some_and(Condition::needs_arguments) {
-            let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
-            mistakes.push(mistake(&["when"], what, "make two policies of it"));
-        }
-    }
+    rates(policy, when.as_ref(), &mut mistakes);
     let response = policy.response.as_ref().map(Response::compile).transpose().unwrap_or_else(|found| {
         for (path, what) in found {
             let path = [vec!["response".to_owned()], path].concat();
@@ -141,6 +127,24 @@ fn rule(policy: &file::Policy, place: String) -> Result<Rule, Vec<Mistake>> {
     };
     methods(&rule, &mut mistakes);
     if mistakes.is_empty() { Ok(rule) } else { Err(mistakes) }
+}
+
+/// What a rate may be, and what may not stand beside it.
+fn rates(policy: &file::Policy, when: Option<&Condition>, mistakes: &mut Vec<Mistake>) {
+    let Some(rate) = &policy.rate else { return };
+    let found = rate::check(rate).into_iter();
+    mistakes.extend(
+        found.map(|(key, what)| mistake(&["rate", key], what, "such as rate: { per_minute: 60, by: [principal] }")),
+    );
+    if policy.dry_run {
+        let what = "cannot have a `rate` beside it: what would be refused depends on what was refused before";
+        let hint = "take `dry_run` out and give the `rate` numbers that are never reached, or leave the `rate` out";
+        mistakes.push(mistake(&["dry_run"], what, hint));
+    }
+    if when.is_some_and(Condition::needs_arguments) {
+        let what = "cannot be about `arguments` beside a `rate`: requests are counted before arguments are read";
+        mistakes.push(mistake(&["when"], what, "make two policies of it"));
+    }
 }
 
 /// A policy about methods limits them and nothing else.

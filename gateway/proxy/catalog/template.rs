@@ -3,8 +3,7 @@
 //!
 //! In doubt it says no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, also where a framework
 //! would take it, and to reserved characters in names of pairs. It says yes to what clients write for a value: escapes that are
-//! not needed, and `!*'()`, which JavaScript's `encodeURIComponent` leaves. That a variable written twice has one value is not
-//! looked at.
+//! not needed, and `!*'()`, which `encodeURIComponent` leaves. It does not ask that a variable written twice has one value.
 
 use lockgate_protocol::uri::MAX_URI;
 

@@ -32,7 +32,8 @@ pub struct Shell {
     pub timeout: Seconds<1, 300, 30>,
     /// How long a caller may let it run, 1–300 s.
     pub max_timeout: Seconds<1, 300, 300>,
-    /// Kept of standard output and of standard error each, 1KiB–10MB; the rest is counted, and the result says so.
+    /// Kept of standard output and of standard error each, 1KiB–10MB, a control character as the six bytes that it is in JSON; the
+    /// rest is counted, and the result says so.
     pub output_size: Size<1024, 10_000_000, 10_000_000>,
     /// Programs that run at the same time, 1–256; further calls wait up to 10 s.
     pub concurrent: Whole<1, 256, 8>,
