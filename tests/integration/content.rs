@@ -127,9 +127,10 @@ async fn completions_are_routed_bounded_and_rated() {
     for _ in 0..6 {
         codes.push(ask("a__p").await.code());
     }
-    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 3, "{codes:?}");
+    // What is not there has counted, too.
+    assert_eq!(codes.iter().filter(|code| **code == 0).count(), 2, "{codes:?}");
     assert!(codes.iter().all(|code| [0, -31029].contains(code)), "{codes:?}");
-    assert_eq!(server.count("completion/complete"), 4);
+    assert_eq!(server.count("completion/complete"), 3);
 }
 
 /// F-29: structured content goes where the client's revision knows it, with its schema or not at all.
