@@ -97,7 +97,9 @@ fn a_check_tells_of_a_set_that_is_got_past() {
     };
     let told = check("x/*");
     assert!(
-        told.starts_with("warning: p.yaml:3") && told.contains("policy limited puts values in") && told.contains("policy open"),
+        told.starts_with("warning: p.yaml:3")
+            && told.contains("policy limited puts values in")
+            && told.contains("policy open"),
         "{told}"
     );
     assert!(check("y/*").starts_with("ok: 2 policies"));
