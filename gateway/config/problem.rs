@@ -13,7 +13,7 @@ pub const MOST: usize = 200;
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// A file as the user would name it; line and column count from 1, and 0 means the file as a whole.
+    /// A file as the user would name it; line and column count from 1; 0 means the file, or the line, as a whole.
     File { path: Arc<PathBuf>, line: usize, column: usize },
     /// An environment variable.
     Variable(String),
@@ -34,6 +34,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line: 0, .. } => write!(f, "{}", path.display()),
+            Self::File { path, line, column: 0 } => write!(f, "{}:{line}", path.display()),
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
             Self::Variable(name) => write!(f, "environment {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),
@@ -106,6 +107,8 @@ impl Serialize for Problem {
                 map.serialize_entry("file", &path.display().to_string())?;
                 if *line > 0 {
                     map.serialize_entry("line", line)?;
+                }
+                if *column > 0 {
                     map.serialize_entry("column", column)?;
                 }
             }
