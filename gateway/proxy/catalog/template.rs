@@ -17,6 +17,8 @@ const MAX_PREFIX: usize = 9999;
 /// Steps for each byte of the URI that one variable costs, and each piece of text.
 const STEPS_OF_VARIABLE: usize = 8;
 const STEPS_OF_TEXT: usize = 2;
+/// Bytes at the beginning that are looked at in one step.
+const BYTES_OF_STEP: usize = 8;
 
 /// What looking for the template of URIs may still cost: about how many places in a URI are looked at. So that nobody keeps
 /// a thread busy with long URIs and many templates. Once they are used up, nothing is described any more.
@@ -43,6 +45,10 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         return false;
     }
     let whole = Uri(uri.as_bytes());
+    let alike = template.bytes().zip(uri.bytes()).take_while(|(a, b)| a == b).count();
+    if !steps.take(1 + alike / BYTES_OF_STEP) {
+        return false;
+    }
     let Some(open) = template.find('{') else {
         return !template.contains('}') && whole.text(0, template) == Some(uri.len());
     };

@@ -218,6 +218,19 @@ async fn a_page_comes_as_text_in_parts_with_its_links() {
 }
 
 #[tokio::test]
+async fn answers_that_are_not_taken_are_told_apart() {
+    for (headers, words) in [(101, "more than 100 headers"), (0, "an answer that is no HTTP")] {
+        let site = Site::start(move |_| match headers {
+            0 => "SSH-2.0-OpenSSH\r\n\r\n".into(),
+            n => format!("HTTP/1.1 200 OK\r\n{}content-length: 0\r\n\r\n", "x: y\r\n".repeat(n)),
+        });
+        let (web, url) = (web(local(&[site.port])), format!("http://localhost:{}/", site.port));
+        let refused = web.call("web/request", json!({"url": url})).await.unwrap_err();
+        assert!(refused.contains(words), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn text_is_read_by_its_charset_and_gzip_is_undone() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all("grün".as_bytes()).unwrap();
