@@ -228,7 +228,14 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
 /// The configuration, or the exit code after its mistakes were told.
 fn load(sources: &Sources, cli: &Cli) -> Result<Loaded, ExitCode> {
     let finds = matches!(cli.command, Some(Command::Check));
-    lockgate_config::load(sources).map_err(|report| mistaken(&report, cli.common.json, finds))
+    lockgate_config::load(sources).map_err(|report| {
+        let code = mistaken(&report, cli.common.json, finds);
+        if matches!(cli.command, Some(Command::Keys(_))) {
+            let _ =
+                writeln!(std::io::stderr(), "nothing was done; name the keys file with --file to do it all the same");
+        }
+        code
+    })
 }
 
 /// Tells mistakes. A check's findings are its output; for every other command they are the reason why it fails.

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -234,13 +234,17 @@ fn render(file: &Path, keys: &[Key]) -> String {
     text
 }
 
-/// A file beside the keys file that one command at a time has locked.
+/// An empty file beside the keys file that one command at a time has locked.
 #[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
 fn lock(file: &Path) -> anyhow::Result<File> {
     let path = beside(file, "lock");
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
     let held = options.open(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    if let Ok(keys) = std::fs::metadata(file) {
+        // Or else the owner could not lock it next time; who may not change it is not who made it.
+        let _ = fchown(&held, Some(keys.uid()), Some(keys.gid()));
+    }
     let began = Instant::now();
     loop {
         match held.try_lock() {
@@ -254,13 +258,25 @@ fn lock(file: &Path) -> anyhow::Result<File> {
     }
 }
 
+/// The new file is as readable as the old one: the gateway may run as somebody else than who edits its keys.
 #[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     // The lock is held, so nobody else writes here; what an earlier command left is overwritten.
     let fresh = beside(file, "new");
     let _ = std::fs::remove_file(&fresh);
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-    let written = new.write_all(text.as_bytes()).and_then(|()| new.sync_all());
+    let alike = |old: std::fs::Metadata| {
+        let own = new.metadata()?;
+        if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+            fchown(&new, Some(old.uid()), Some(old.gid())).map_err(|error| {
+                let words = format!("it belongs to user {} and group {}: {error}", old.uid(), old.gid());
+                std::io::Error::new(error.kind(), words)
+            })?;
+        }
+        new.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o777))
+    };
+    let prepared = std::fs::metadata(file).map_or(Ok(()), alike);
+    let written = prepared.and_then(|()| new.write_all(text.as_bytes())).and_then(|()| new.sync_all());
     let replaced = written.and_then(|()| std::fs::rename(&fresh, file));
     if replaced.is_err() {
         let _ = std::fs::remove_file(&fresh);

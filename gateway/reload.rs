@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
+use lockgate_authn::key::Key;
 use lockgate_config::{Config, Loaded, Place, Problem, Report, Sources};
 use lockgate_telemetry::Guard;
 
@@ -74,6 +75,14 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                             say_what_is_wrong(&report);
                             told = words;
                         }
+                        if let Some(fewer) = taken_away(&current, &sources.cwd).filter(|fewer| *fewer != current)
+                            && take_over(&app, &log, &current, &fewer)
+                        {
+                            tracing::warn!(
+                                "keys were taken out of force, and nothing else of the new configuration taken"
+                            );
+                            current = fewer;
+                        }
                         good.iter().cloned().chain(wrong(&report, &sources.cwd)).collect()
                     }
                     Ok(new) => {
@@ -100,6 +109,21 @@ fn say_what_is_wrong(report: &Report) {
     for mistake in &report.problems {
         tracing::error!(%mistake, "a mistake in the new configuration");
     }
+}
+
+/// What is in force without what the keys file takes away: revoking a key does not wait until a policy is mended. Nothing is
+/// added. Nothing when the file itself cannot be read.
+fn taken_away(current: &Config, cwd: &Path) -> Option<Config> {
+    let file = cwd.join(current.authn.keys_file.as_ref()?);
+    let now = lockgate_config::keys::load(&file, cwd).ok()?;
+    let left = |old: &Key| {
+        let new = now.iter().find(|new| new.id == old.id && new.hash == old.hash)?;
+        let expires = old.expires.into_iter().chain(new.expires).min();
+        Some(Key { expires, revoked: old.revoked.or(new.revoked), ..old.clone() })
+    };
+    let mut fewer = current.clone();
+    fewer.authn.keys = current.authn.keys.as_ref().map(|keys| keys.iter().filter_map(left).collect());
+    Some(fewer)
 }
 
 /// The files that have mistakes. They may be new ones.

@@ -30,7 +30,9 @@ fn own(config: &Config, read: &[PathBuf]) -> Vec<PathBuf> {
     let mut own = read.to_vec();
     if let Some(tls) = &config.listener.tls {
         own.extend([tls.cert.clone(), tls.key.clone()]);
+        own.extend(tls.clients.as_ref().map(|clients| clients.ca.clone()));
     }
+    own.extend(config.egress.ca_file.clone());
     if let Some(Output::File(file)) = config.telemetry.audit.as_ref().map(|audit| &audit.output) {
         own.push(file.clone());
     }

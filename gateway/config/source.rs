@@ -71,8 +71,7 @@ pub fn read_file(path: &Path, cwd: &Path, otherwise_json: bool) -> Result<Node, 
 #[allow(clippy::disallowed_methods, reason = "reads what the operator named, within a bound")]
 fn read_text(path: &Path, whole: &Place) -> Result<String, Problem> {
     let refuse = |what: String| Problem::error(whole.clone(), "", what);
-    let file = std::fs::File::open(path)
-        .map_err(|e| refuse(format!("cannot be read: {}", reason(&e))).hint("name the file to use with --config"))?;
+    let file = std::fs::File::open(path).map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|e| refuse(format!("cannot be read: {}", reason(&e))))?;

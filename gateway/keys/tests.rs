@@ -95,6 +95,23 @@ fn a_link_stays_one_and_leads_to_the_same_keys() {
     assert!(run(&create("a", &[], None), &at("round.yaml"), false).is_err());
 }
 
+/// The gateway reads the file as another user than the one who edits it.
+#[test]
+fn the_file_stays_as_readable_as_it_was() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    let id = ask(&create("first", &[], None), &file)["id"].as_str().unwrap().to_owned();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    // Only root gives files away.
+    let other = if chown(&file, Some(65_534), Some(65_534)).is_ok() { 65_534 } else { file.metadata().unwrap().uid() };
+    ask(&revoke(&id), &file);
+    for name in ["keys.yaml", ".keys.yaml.lock"] {
+        assert_eq!(folder.path().join(name).metadata().unwrap().uid(), other, "{name}");
+    }
+    assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+}
+
 #[test]
 fn mistakes_change_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -303,6 +303,14 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     std::fs::write(&file, past).unwrap();
     until("the key is over", async || (list().by(&two).send(at).await.status == 401).then_some(())).await;
     assert!(list().by(&two).send(at).await.text().contains("expired"));
-    let secrets = [one, two, bare].map(|key| key[20..].to_owned());
+    // Whatever else is wrong at that time.
+    let three = key(&gate, "three", &["--scope", "mcp"]).await;
+    gate.configure(json!({"servers": 1}));
+    until("the mistake is told", async || gate.log().contains("servers: must").then_some(())).await;
+    assert_eq!(list().by(&three).send(at).await.code(), 0);
+    let revoked = command().args(["keys", "revoke", &three, "--file"]).arg(&file).output().unwrap();
+    assert!(revoked.status.success());
+    until("the key is revoked", async || (list().by(&three).send(at).await.status == 401).then_some(())).await;
+    let secrets = [one, two, three, bare].map(|key| key[20..].to_owned());
     assert!(secrets.iter().all(|secret| !gate.log().contains(secret)), "no secret in the log");
 }

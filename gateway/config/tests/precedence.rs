@@ -111,11 +111,7 @@ fn mistakes_in_variables_and_flags_name_them() {
             "stido",
             &["environment MCP_TRANSPORT: must be `stdio` or `http` (it is `stido`) — did you mean `stdio`?"],
         ),
-        (
-            "LOCKGATE_CONFIG",
-            "gone.yaml",
-            &["gone.yaml: cannot be read: there is no such file — name the file to use with --config"],
-        ),
+        ("LOCKGATE_CONFIG", "gone.yaml", &["gone.yaml: cannot be read: there is no such file"]),
     ];
     for (name, value, expected) in cases {
         assert_eq!(Given::files(&[]).env(name, value).messages(), *expected, "{name}={value}");

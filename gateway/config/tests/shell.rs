@@ -30,7 +30,7 @@ fn programs_models_and_variables_are_taken() {
 fn mistakes_are_told() {
     for (keys, words) in [
         ("timeout: 5", "builtin.shell.roots: needs 1 to 64 folders"),
-        ("roots: [{ path: ../x }]", "without `..`"),
+        ("roots: [{ path: ../nothing-is-here }]", "without `..`"),
         ("roots: [{ path: nowhere }]", "there is no such folder"),
         ("roots: [{ path: project }], programs: [jq]", "`jq` is not a program that is known here"),
         ("roots: [{ path: project }], allow_code_execution: [bash]", "`bash` is not in `programs`"),
@@ -55,7 +55,9 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
             ("gate/lockgate.yaml", config),
             ("gate/policies/a.yaml", "policies: [{ name: a, effect: allow }]\n"),
             ("gate/project/notes.md", ""),
-            ("gate/data/x", ""),
+            ("gate/data/ca.pem", ""),
+            ("gate/c.pem", ""),
+            ("gate/k.pem", ""),
         ];
         let mut given = Given::files(&given);
         given.sources.cwd.push("gate");
@@ -77,6 +79,11 @@ fn folders_of_tools_hold_nothing_of_the_gateway() {
         ),
         ("auth: { keys_file: data/keys.yaml }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/keys.yaml"),
         ("audit: { file: data/audit.jsonl }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/audit.jsonl"),
+        (
+            "http: { tls: { cert: c.pem, key: k.pem, client_ca: data/ca.pem } }\nbuiltin: { file: { roots: [{ path: data }] } }",
+            "data/ca.pem",
+        ),
+        ("egress: { ca_file: data/ca.pem }\nbuiltin: { file: { roots: [{ path: data }] } }", "data/ca.pem"),
         (
             "builtin: { database: { embedded: { folder: data } }, shell: { roots: [{ path: data }] } }",
             "builtin.shell.roots.0.path: ",
