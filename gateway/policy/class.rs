@@ -1,9 +1,10 @@
 //! Callers that policies do not tell apart: found once for each caller and endpoint, and kept in bounded memory.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use ahash::RandomState;
 use moka::sync::Cache;
 
 use crate::Subject;
@@ -70,7 +71,7 @@ impl Class {
 
 /// Classes by caller and endpoint.
 pub(crate) struct Classes {
-    known: Cache<u64, Arc<Known>>,
+    known: Cache<u64, Arc<Known>, RandomState>,
     hasher: RandomState,
 }
 
@@ -95,7 +96,8 @@ impl fmt::Debug for Classes {
 
 impl Classes {
     pub(crate) fn new() -> Self {
-        Self { known: Cache::builder().max_capacity(MAX_KNOWN).build(), hasher: RandomState::new() }
+        let hasher = RandomState::new();
+        Self { known: Cache::builder().max_capacity(MAX_KNOWN).build_with_hasher(hasher.clone()), hasher }
     }
 
     /// The class of a caller at an endpoint, found by `find` the first time.

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use ahash::RandomState;
 use dashmap::DashMap;
 
 use pace::Pace;
@@ -45,7 +46,7 @@ impl fmt::Debug for Held {
     }
 }
 
-type Running = DashMap<u64, u32>;
+type Running = DashMap<u64, u32, RandomState>;
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -65,7 +66,7 @@ const MAX_BUCKETS: usize = 16_384;
 /// change, and also when it is gone for as long as somebody's allowance is not whole again.
 #[derive(Default)]
 pub struct Local {
-    buckets: RwLock<HashMap<Box<str>, Arc<Bucket>>>,
+    buckets: RwLock<HashMap<Box<str>, Arc<Bucket>, RandomState>>,
 }
 
 struct Bucket {

@@ -1,10 +1,12 @@
 //! How often, and how many at a time: what shares an allowance, and asking a limiter for it. The counting itself is
 //! behind [`Limiter`].
 
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+use ahash::{AHasher, RandomState};
 
 use crate::file::{Key, Rate};
 use crate::limiter::{Held, Limiter, Quota};
@@ -73,7 +75,7 @@ struct Limit {
     quota: Quota,
     by: Vec<Key>,
     /// Has read what `by` is, so that no key of one meaning is a key of another.
-    hasher: DefaultHasher,
+    hasher: AHasher,
     methods: u32,
 }
 

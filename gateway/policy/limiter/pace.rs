@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use ahash::RandomState;
 use dashmap::DashMap;
 use governor::clock::{Clock, DefaultClock, Reference};
 use governor::nanos::Nanos;
-use governor::state::keyed::{DefaultKeyedStateStore, ShrinkableKeyedStateStore};
+use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
 use governor::state::{InMemoryState, NotKeyed, StateStore};
 
 /// So many per period, with so many at once.
@@ -43,7 +44,7 @@ struct Beyond {
 
 /// The state of every key, which can be read beside the limiter.
 #[derive(Clone, Default)]
-struct Counts(Arc<DefaultKeyedStateStore<u64>>);
+struct Counts(Arc<DashMapStateStore<u64, RandomState>>);
 
 impl StateStore for Counts {
     type Key = u64;
