@@ -74,8 +74,8 @@ impl Permitted {
     }
 
     /// What a policy on trial would have done.
-    pub(crate) fn would(&self) -> Option<Box<Would>> {
-        self.would.clone()
+    pub(crate) fn would(&self) -> Option<&Would> {
+        self.would.as_deref()
     }
 
     /// What may come back; anything without it.

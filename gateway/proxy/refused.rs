@@ -2,7 +2,6 @@
 //! caller is told is written elsewhere, and may say less.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use http::StatusCode;
 use lockgate_authn::{Principal, Unknown};
@@ -69,11 +68,11 @@ impl Gateway {
         tracing::info!(target: "audit", decision = "refuse", reason = why.as_str(), %words, issuer, subject, "refused");
         if let Some(trail) = &self.audit {
             let endpoint = match endpoint {
-                None | Some(Endpoint::All) => String::new(),
-                Some(endpoint) => endpoint.path().into_owned(),
+                None | Some(Endpoint::All) => Cow::Borrowed(""),
+                Some(endpoint) => endpoint.path(),
             };
-            let who = who.map(|who| (Arc::clone(&who.issuer), Arc::clone(&who.subject)));
-            trail.refuse(Refused { why, words, who, endpoint });
+            let who = who.map(|who| (&*who.issuer, &*who.subject));
+            trail.refuse(Refused { why, words: &words, who, endpoint: &endpoint });
         }
     }
 }

@@ -9,6 +9,7 @@ mod event;
 mod file;
 mod line;
 mod pieces;
+mod queue;
 mod sink;
 mod trail;
 pub mod verify;

@@ -1,6 +1,7 @@
 //! How requests were decided and how they went: metrics, spans and audit records, written once when a call ends, however
 //! it ends.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,9 +31,9 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
         None => (problem.server.clone(), problem.rule.clone()),
     };
     if let Some(trail) = &gateway.audit {
-        let decision = Decision::Deny(rule.clone(), problem.message.clone());
+        let decision = Decision::Deny(rule.as_deref(), &problem.message);
         // The request is refused in any case.
-        drop(trail.decide(about(asked, server.as_deref(), None), arguments(asked), decision));
+        drop(trail.decide(&about(asked, server.as_deref(), None), arguments(asked), decision));
     }
     if Record::wanted(false) {
         let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
@@ -85,7 +86,7 @@ fn reference(raw: &[u8]) -> Option<(bool, String)> {
 pub(crate) fn audit_listen(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = asked.request.param("notifications");
-    let ticket = trail.decide(about(asked, None, None), wanted, Decision::Allow(None, None));
+    let ticket = trail.decide(&about(asked, None, None), wanted, Decision::Allow(None, None));
     ticket.map_err(|unwritable| Problem::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
@@ -99,26 +100,25 @@ pub(crate) fn audit_leave(
 ) -> Result<Option<Ticket>, Problem> {
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let about = about(asked, Some(permitted.server().slug()), trace);
-    let ticket = trail.decide(about, arguments(asked), Decision::Allow(permitted.rule().cloned(), permitted.would()));
+    let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
+    let ticket = trail.decide(&about, arguments(asked), decision);
     ticket.map(Some).map_err(|unwritable| Problem::unrecorded(&unwritable))
 }
 
 /// Who asked for what.
-fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Asked {
-    let request = &asked.request;
-    let endpoint = match &asked.endpoint {
-        Endpoint::All => String::new(),
-        Endpoint::Server(slug) => format!("/servers/{slug}/mcp"),
-    };
+fn about<'a>(asked: &'a Asked, server: Option<&'a str>, trace: Option<u128>) -> audit::Asked<'a> {
     let principal = &asked.principal;
     audit::Asked {
-        issuer: Arc::clone(&principal.issuer),
-        subject: Arc::clone(&principal.subject),
-        organisation: principal.organisation.clone(),
-        agent: principal.agent.clone(),
-        method: request.method.as_str(),
-        endpoint,
-        server: server.map(str::to_owned),
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        organisation: principal.organisation.as_deref(),
+        agent: principal.agent.as_deref(),
+        method: asked.request.method.as_str(),
+        endpoint: match &asked.endpoint {
+            Endpoint::All => Cow::Borrowed(""),
+            endpoint => endpoint.path(),
+        },
+        server,
         name: named(asked),
         trace,
     }
@@ -126,15 +126,19 @@ fn about(asked: &Asked, server: Option<&str>, trace: Option<u128>) -> audit::Ask
 
 /// The name or URI that was used; only its beginning when it is long, because it may be as long as a whole body. The trail cuts
 /// it and says so.
-fn named(asked: &Asked) -> Option<String> {
+fn named(asked: &Asked) -> Option<Cow<'_, str>> {
     let request = &asked.request;
-    let named = match request.method {
+    let name = match request.method {
         Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
         method => method.target().and_then(|key| request.param_str(key)),
-    };
-    named.map(|name| match name.floor_char_boundary(2 * audit::MAX_TEXT) {
-        end if end < name.len() => name.get(..end).unwrap_or_default().to_owned(),
-        _ => name.into_owned(),
+    }?;
+    let end = name.floor_char_boundary(2 * audit::MAX_TEXT);
+    Some(match name {
+        Cow::Borrowed(name) => Cow::Borrowed(name.get(..end).unwrap_or_default()),
+        Cow::Owned(mut name) => {
+            name.truncate(end);
+            Cow::Owned(name)
+        }
     })
 }
 

@@ -1,5 +1,4 @@
-//! What the request path hands to the writer, and how it looks as JSON. Making one copies nothing large; the writer's thread
-//! does the rest. Every control character is escaped, and every text has a bound.
+//! What is recorded, and how it looks as JSON. Every control character is escaped, and every text has a bound.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,8 +14,8 @@ use crate::log::is_dangerous;
 pub const MAX_TEXT: usize = 512;
 /// Longest redacted arguments, in bytes.
 const MAX_REDACTED: usize = 4096;
-/// Arguments up to this size wait for the writer's thread; larger ones become their digest at once.
-const MAX_HELD: usize = 16 * 1024;
+/// Larger arguments are not redacted; their digest has to do.
+pub(super) const MAX_HELD: usize = 16 * 1024;
 
 /// What is kept of a call's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,41 +30,41 @@ pub enum Arguments {
 
 /// Who asked for what.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    pub issuer: Arc<str>,
-    pub subject: Arc<str>,
-    pub organisation: Option<Arc<str>>,
+pub struct Asked<'a> {
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    pub organisation: Option<&'a str>,
     /// The software that acts for the subject, as its credential names it.
-    pub agent: Option<Arc<str>>,
+    pub agent: Option<&'a str>,
     pub method: &'static str,
     /// `/mcp` is empty.
-    pub endpoint: String,
+    pub endpoint: Cow<'a, str>,
     /// The server that the request is for, as far as it is known.
-    pub server: Option<String>,
-    /// The name or URI that the client used; at least its beginning.
-    pub name: Option<String>,
+    pub server: Option<&'a str>,
+    /// The name or URI that the client used.
+    pub name: Option<Cow<'a, str>>,
     pub trace: Option<u128>,
 }
 
 /// A request that was refused before there was anything to decide on: no caller, no session, no message.
-#[derive(Clone, Debug)]
-pub struct Refused {
+#[derive(Clone, Copy, Debug)]
+pub struct Refused<'a> {
     pub why: Rejection,
     /// What is wrong; for the trail alone, so it may say more than the caller is told.
-    pub words: Cow<'static, str>,
+    pub words: &'a str,
     /// Issuer and subject, when it is known who asks.
-    pub who: Option<(Arc<str>, Arc<str>)>,
+    pub who: Option<(&'a str, &'a str)>,
     /// `/mcp` is empty, and so is what is not known.
-    pub endpoint: String,
+    pub endpoint: &'a str,
 }
 
 /// What was decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision<'a> {
     /// By this rule; none for requests that belong to an earlier one. With what a rule on trial would have done.
-    Allow(Option<Arc<str>>, Option<Box<Would>>),
+    Allow(Option<&'a str>, Option<&'a Would>),
     /// By this rule, with these words for the caller. Without a rule it is no request that could be allowed.
-    Deny(Option<Arc<str>>, Cow<'static, str>),
+    Deny(Option<&'a str>, &'a str),
 }
 
 /// A denial by a rule on trial, which changes nothing.
@@ -75,160 +74,85 @@ pub struct Would {
     pub reason: Cow<'static, str>,
 }
 
-/// One message to the writer.
-pub(super) enum Event {
-    Decision {
-        call: u64,
-        at: SystemTime,
-        asked: Box<Asked>,
-        arguments: Kept,
-        decision: Decision,
-    },
-    Outcome {
-        call: u64,
-        at: SystemTime,
-        outcome: Outcome,
-        duration: Duration,
-    },
-    Refusal {
-        at: SystemTime,
-        refused: Box<Refused>,
-        /// How many before it were only counted.
-        more: u64,
-    },
-    /// The gateway ends.
-    Close,
-}
-
-/// Arguments on their way to the writer.
-pub(super) enum Kept {
-    Nothing,
-    Text(Box<[u8]>),
-    Digest(Hash, usize),
-}
-
-impl Kept {
-    pub(super) fn of(arguments: Option<&[u8]>, how: Arguments, digest: impl Fn(&[u8]) -> Hash) -> Self {
-        match arguments {
-            None => Self::Nothing,
-            Some(_) if how == Arguments::Omitted => Self::Nothing,
-            // A copy, so that a small argument does not keep a large message alive.
-            Some(text) if text.len() <= MAX_HELD => Self::Text(text.into()),
-            Some(text) => Self::Digest(digest(text), text.len()),
-        }
-    }
-}
-
-/// What writing an event needs to know.
-pub(super) struct Style<'a> {
-    pub(super) arguments: Arguments,
-    pub(super) digest: &'a dyn Fn(&[u8]) -> Hash,
-    pub(super) redact: &'a dyn Fn(&[u8]) -> Vec<u8>,
-}
-
-impl Event {
-    /// Writes the event's members, each after a comma.
-    pub(super) fn write(&self, out: &mut Vec<u8>, style: &Style<'_>) {
-        match self {
-            Self::Decision { call, at, asked, arguments, decision } => {
-                head(out, "decision", *at);
-                number(out, "call", *call);
-                match decision {
-                    Decision::Allow(rule, would) => {
-                        text(out, "decision", "allow");
-                        maybe(out, "rule", rule.as_deref());
-                        if let Some(would) = would {
-                            text(out, "dry_run", &would.rule);
-                            text(out, "reason", &would.reason);
-                        }
-                    }
-                    Decision::Deny(rule, words) => {
-                        text(out, "decision", "deny");
-                        maybe(out, "rule", rule.as_deref());
-                        text(out, "reason", words);
-                    }
-                }
-                asked.write(out);
-                arguments.write(out, style);
+/// Writes the members of a decision, each after a comma, but those of its arguments.
+pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision: Decision<'_>) {
+    plain(out, "kind", "decision");
+    number(out, "call", call);
+    match decision {
+        Decision::Allow(rule, would) => {
+            plain(out, "decision", "allow");
+            maybe(out, "rule", rule);
+            if let Some(would) = would {
+                text(out, "dry_run", &would.rule);
+                text(out, "reason", &would.reason);
             }
-            Self::Outcome { call, at, outcome, duration } => {
-                head(out, "outcome", *at);
-                number(out, "call", *call);
-                text(out, "outcome", outcome.as_str());
-                number(out, "duration_us", u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
-            }
-            Self::Refusal { at, refused, more } => {
-                head(out, "refusal", *at);
-                refused.write(out);
-                if *more > 0 {
-                    number(out, "more", *more);
-                }
-            }
-            Self::Close => {}
         }
+        Decision::Deny(rule, words) => {
+            plain(out, "decision", "deny");
+            maybe(out, "rule", rule);
+            text(out, "reason", words);
+        }
+    }
+    text(out, "issuer", asked.issuer);
+    text(out, "who", asked.subject);
+    maybe(out, "organisation", asked.organisation);
+    maybe(out, "agent", asked.agent);
+    plain(out, "method", asked.method);
+    if !asked.endpoint.is_empty() {
+        text(out, "endpoint", &asked.endpoint);
+    }
+    maybe(out, "server", asked.server);
+    maybe(out, "name", asked.name.as_deref());
+    if let Some(trace) = asked.trace {
+        plain(out, "trace", &format!("{trace:032x}"));
     }
 }
 
-impl Asked {
-    fn write(&self, out: &mut Vec<u8>) {
-        text(out, "issuer", &self.issuer);
-        text(out, "who", &self.subject);
-        maybe(out, "organisation", self.organisation.as_deref());
-        maybe(out, "agent", self.agent.as_deref());
-        text(out, "method", self.method);
-        if !self.endpoint.is_empty() {
-            text(out, "endpoint", &self.endpoint);
-        }
-        maybe(out, "server", self.server.as_deref());
-        maybe(out, "name", self.name.as_deref());
-        if let Some(trace) = self.trace {
-            text(out, "trace", &format!("{trace:032x}"));
-        }
+/// The same of what is kept of arguments; `redacted` is their text.
+pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hash, redacted: Option<&[u8]>) {
+    out.extend_from_slice(b",\"arguments\":{\"bytes\":");
+    out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
+    key(out, "digest");
+    out.push(b'"');
+    out.extend_from_slice(&hex(digest));
+    out.push(b'"');
+    if let Some(redacted) = redacted {
+        escaped(out, "redacted", &String::from_utf8_lossy(redacted), MAX_REDACTED);
+    }
+    out.push(b'}');
+}
+
+/// The same of an outcome.
+pub(super) fn outcome(out: &mut Vec<u8>, call: u64, outcome: Outcome, duration: Duration) {
+    plain(out, "kind", "outcome");
+    number(out, "call", call);
+    plain(out, "outcome", outcome.as_str());
+    number(out, "duration_us", u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+}
+
+/// The same of a refusal; `more` before it were only counted.
+pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
+    plain(out, "kind", "refusal");
+    plain(out, "reason", refused.why.as_str());
+    text(out, "words", refused.words);
+    if let Some((issuer, subject)) = refused.who {
+        text(out, "issuer", issuer);
+        text(out, "who", subject);
+    }
+    if !refused.endpoint.is_empty() {
+        text(out, "endpoint", refused.endpoint);
+    }
+    if more > 0 {
+        number(out, "more", more);
     }
 }
 
-impl Refused {
-    fn write(&self, out: &mut Vec<u8>) {
-        text(out, "reason", self.why.as_str());
-        text(out, "words", &self.words);
-        if let Some((issuer, subject)) = &self.who {
-            text(out, "issuer", issuer);
-            text(out, "who", subject);
-        }
-        if !self.endpoint.is_empty() {
-            text(out, "endpoint", &self.endpoint);
-        }
-    }
-}
-
-impl Kept {
-    fn write(&self, out: &mut Vec<u8>, style: &Style<'_>) {
-        let (digest, bytes) = match self {
-            Self::Nothing => return,
-            Self::Text(text) => ((style.digest)(text), text.len()),
-            Self::Digest(digest, bytes) => (*digest, *bytes),
-        };
-        out.extend_from_slice(b",\"arguments\":{\"bytes\":");
-        out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
-        key(out, "digest");
-        out.push(b'"');
-        out.extend_from_slice(&hex(&digest));
-        out.push(b'"');
-        if let (Self::Text(raw), Arguments::Redacted) = (self, style.arguments) {
-            let redacted = (style.redact)(raw);
-            cut_text(out, "redacted", &String::from_utf8_lossy(&redacted), MAX_REDACTED);
-        }
-        out.push(b'}');
-    }
-}
-
-/// The members that every record has.
-pub(super) fn head(out: &mut Vec<u8>, kind: &str, at: SystemTime) {
+/// The first member after those of the chain.
+pub(super) fn head(out: &mut Vec<u8>, time: &[u8]) {
     key(out, "time");
     out.push(b'"');
-    out.extend_from_slice(&time(at));
+    out.extend_from_slice(time);
     out.push(b'"');
-    plain(out, "kind", kind);
 }
 
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
@@ -236,16 +160,25 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
+#[inline]
 pub(super) fn text(out: &mut Vec<u8>, name: &str, value: &str) {
-    cut_text(out, name, value, MAX_TEXT);
+    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which is faster than to stop.
+    let needs_escape = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
+    if value.len() <= MAX_TEXT && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
+        plain(out, name, value);
+    } else {
+        escaped(out, name, value, MAX_TEXT);
+    }
 }
 
+#[inline]
 fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     if let Some(value) = value {
         text(out, name, value);
     }
 }
 
+#[inline]
 fn key(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b",\"");
     out.extend_from_slice(name.as_bytes());
@@ -253,19 +186,16 @@ fn key(out: &mut Vec<u8>, name: &str) {
 }
 
 /// A text of our own, which needs no escapes.
-fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
+#[inline]
+pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
     key(out, name);
     out.push(b'"');
     out.extend_from_slice(value.as_bytes());
     out.push(b'"');
 }
 
-fn cut_text(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
-    // Nearly all texts are short and need no escapes. All bytes are looked at, many at once, which is faster than to stop.
-    let needs_escape = |b: u8| !matches!(b, b' '..=b'~') || b == b'"' || b == b'\\';
-    if value.len() <= most && !value.bytes().fold(false, |found, b| found | needs_escape(b)) {
-        return plain(out, name, value);
-    }
+/// Any text, cut to so many bytes.
+fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
     key(out, name);
     out.push(b'"');
     let mut end = value.len().min(most);
@@ -297,10 +227,28 @@ fn is_unseen(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// `2026-07-28T12:34:56.123456Z`
-pub(super) fn time(at: SystemTime) -> [u8; 27] {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+/// The last time that was written, because the next one is most often of the same second.
+#[derive(Default)]
+pub(super) struct Clock {
+    second: Option<u64>,
+    text: [u8; 27],
+}
+
+impl Clock {
+    /// `2026-07-28T12:34:56.123456Z`
+    pub(super) fn text(&mut self, at: SystemTime) -> &[u8] {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if self.second != Some(since.as_secs()) {
+            (self.second, self.text) = (Some(since.as_secs()), date(since.as_secs()));
+        }
+        digits(&mut self.text, 25, 6, since.subsec_micros().into());
+        &self.text
+    }
+}
+
+/// The beginning of a second since 1970 as text.
+fn date(second: u64) -> [u8; 27] {
+    let (days, seconds) = (second / 86_400, second % 86_400);
     // Days to a date of the Gregorian calendar, in years that begin in March.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -312,16 +260,18 @@ pub(super) fn time(at: SystemTime) -> [u8; 27] {
     let year = year_of_era + era * 400 + u64::from(month <= 2);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let mut out = *b"0000-00-00T00:00:00.000000Z";
-    let micros = u64::from(since.subsec_micros());
-    for (at, mut value) in [(3, year), (6, month), (9, day), (12, hour), (15, minute), (18, second), (25, micros)] {
-        // From the last digit of the place to the left; zeros stand there already.
-        for digit in out.get_mut(..=at).unwrap_or_default().iter_mut().rev() {
-            if value == 0 {
-                break;
-            }
-            *digit = b'0' + (value % 10) as u8;
-            value /= 10;
-        }
+    for (last, many, value) in
+        [(3, 4, year), (6, 2, month), (9, 2, day), (12, 2, hour), (15, 2, minute), (18, 2, second)]
+    {
+        digits(&mut out, last, many, value);
     }
     out
+}
+
+/// Writes `many` digits, the last of them at `last`.
+fn digits(out: &mut [u8; 27], last: usize, many: usize, mut value: u64) {
+    for digit in out.get_mut(last + 1 - many..=last).unwrap_or_default().iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
 }

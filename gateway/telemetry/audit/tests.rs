@@ -40,27 +40,26 @@ fn start(config: &Config) -> Trail {
     Trail::start(config, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap()
 }
 
-fn asked(name: &str) -> Asked {
+fn asked(name: &str) -> Asked<'_> {
     Asked {
-        issuer: "key".into(),
-        subject: "ci".into(),
-        organisation: Some("org".into()),
+        issuer: "key",
+        subject: "ci",
+        organisation: Some("org"),
         agent: None,
         method: "tools/call",
-        endpoint: String::new(),
-        server: Some("files".into()),
+        endpoint: "".into(),
+        server: Some("files"),
         name: Some(name.into()),
         trace: Some(7),
     }
 }
 
-fn refused(words: &'static str) -> Refused {
-    let (why, who) = (Rejection::Unauthenticated, Some(("key".into(), "ci".into())));
-    Refused { why, words: words.into(), who, endpoint: String::new() }
+fn refused(words: &str) -> Refused<'_> {
+    Refused { why: Rejection::Unauthenticated, words, who: Some(("key", "ci")), endpoint: "" }
 }
 
 fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
-    let ticket = trail.decide(asked(name), ARGUMENTS, Decision::Allow(Some("rule".into()), None))?;
+    let ticket = trail.decide(&asked(name), ARGUMENTS, Decision::Allow(Some("rule"), None))?;
     ticket.finish(Outcome::Ok, Duration::from_micros(5));
     Ok(())
 }
@@ -109,9 +108,9 @@ fn a_call_leaves_a_decision_and_an_outcome() {
     let path = folder.path().join("audit.jsonl");
     let trail = start(&config(&path));
     call(&trail, "files__read\n\u{202e}\u{e0041}").unwrap();
-    let deny = Decision::Deny(Some("no-secrets".into()), "not this one".into());
-    drop(trail.decide(asked("files__write"), ARGUMENTS, deny).unwrap());
-    drop(trail.decide(asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule".into()), None)).unwrap());
+    let deny = Decision::Deny(Some("no-secrets"), "not this one");
+    drop(trail.decide(&asked("files__write"), ARGUMENTS, deny).unwrap());
+    drop(trail.decide(&asked("files__slow"), ARGUMENTS, Decision::Allow(Some("rule"), None)).unwrap());
     trail.refuse(refused("a bearer key is required"));
     trail.close();
     let all = lines(&path);
@@ -412,7 +411,7 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
         // Calls that run hold the place of their outcome, however fast the writer is.
         let mut running = Vec::new();
         let refused = loop {
-            match trail.decide(asked("t"), ARGUMENTS, Decision::Allow(Some("rule".into()), None)) {
+            match trail.decide(&asked("t"), ARGUMENTS, Decision::Allow(Some("rule"), None)) {
                 Ok(ticket) => running.push(ticket),
                 Err(Unwritable) => break true,
             }
@@ -434,14 +433,16 @@ fn a_full_queue_denies_or_drops_and_outcomes_keep_their_place() {
 
 #[test]
 fn times_are_dates() {
-    let at = |seconds: u64| {
-        let time = event::time(std::time::UNIX_EPOCH + Duration::from_millis(seconds * 1000 + 5));
-        String::from_utf8(time.to_vec()).unwrap()
+    let mut clock = event::Clock::default();
+    let mut at = |millis: u64| {
+        String::from_utf8(clock.text(std::time::UNIX_EPOCH + Duration::from_millis(millis)).to_vec()).unwrap()
     };
-    assert_eq!(at(0), "1970-01-01T00:00:00.005000Z");
-    assert_eq!(at(951_782_400), "2000-02-29T00:00:00.005000Z");
-    assert_eq!(at(1_785_241_845), "2026-07-28T12:30:45.005000Z");
-    assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59.005000Z");
+    assert_eq!(at(5), "1970-01-01T00:00:00.005000Z");
+    assert_eq!(at(999), "1970-01-01T00:00:00.999000Z");
+    assert_eq!(at(951_782_400_005), "2000-02-29T00:00:00.005000Z");
+    assert_eq!(at(1_785_241_845_990), "2026-07-28T12:30:45.990000Z");
+    assert_eq!(at(1_785_241_845_007), "2026-07-28T12:30:45.007000Z");
+    assert_eq!(at(4_107_542_399_005), "2100-02-28T23:59:59.005000Z");
 }
 
 /// Anybody can be refused as often as they like; that neither floods the trail nor takes the queue from calls.

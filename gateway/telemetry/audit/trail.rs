@@ -1,16 +1,17 @@
-//! The handle that the request path has: it hands over a record, or says that it cannot. Nothing here waits, locks or touches
-//! a file; room for a call's outcome is taken together with its decision.
+//! The handle that the request path has: it hands over a record, or says that it cannot. Nothing here waits or touches a
+//! file; room for a call's outcome is taken together with its decision.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
 use super::chain::Seal;
-use super::event::{Event, Kept};
+use super::event::{self, MAX_HELD};
+use super::queue::{Draft, Queue};
 use super::sink::Sink;
 use super::writer::Writer;
 use super::{Arguments, Asked, AuditCounters, Config, Decision, OnFull, Refused};
@@ -21,6 +22,9 @@ pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 
 /// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
 const REFUSALS: u64 = 100;
+
+/// Bytes of most records.
+const USUAL: usize = 512;
 
 /// How long the end of the gateway waits for the writer.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -43,7 +47,6 @@ pub struct Unwritable;
 pub struct Trail(Arc<Inner>);
 
 struct Inner {
-    sender: SyncSender<Event>,
     pub(super) shared: Arc<Shared>,
     seal: Seal,
     on_full: OnFull,
@@ -74,18 +77,23 @@ impl Refusals {
 /// What the request path and the writer both see.
 pub(super) struct Shared {
     pub(super) counters: Arc<AuditCounters>,
-    /// Places taken in the queue.
-    pub(super) used: AtomicUsize,
-    pub(super) queue: usize,
+    pub(super) queue: Queue,
     /// Records lost since the writer last wrote how many.
     pub(super) gap: AtomicU64,
     /// The gateway does not wait for the writer any more.
     pub(super) hurry: AtomicBool,
 }
 
+/// The writer ends with the last handle.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
 impl fmt::Debug for Trail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trail").field("waiting", &self.0.shared.used.load(Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Trail").field("waiting", &self.0.shared.queue.used()).finish_non_exhaustive()
     }
 }
 
@@ -98,16 +106,13 @@ impl Trail {
         let failed = |error| StartError { output: format!("{:?}", config.output), error };
         let seal = || Seal::new(config.key.as_deref());
         let (sink, tip, found) = Sink::open(config, &seal()).map_err(failed)?;
-        // The end of the gateway has a place beyond those of calls.
-        let (sender, receiver) = mpsc::sync_channel(config.queue + 1);
         let shared = Arc::new(Shared {
             counters,
-            used: AtomicUsize::new(0),
-            queue: config.queue,
+            queue: Queue::new(config.queue),
             gap: AtomicU64::new(0),
             hurry: AtomicBool::new(false),
         });
-        let writer = Writer::new(config, Arc::clone(&shared), receiver, sink, (seal(), tip), redact);
+        let writer = Writer::new(config, Arc::clone(&shared), sink, (seal(), tip), redact);
         let (done, ended) = mpsc::channel();
         let run = move || {
             writer.run(&found);
@@ -117,71 +122,70 @@ impl Trail {
         let (on_full, arguments) = (config.on_full, config.arguments);
         let (calls, ended) = (AtomicU64::new(0), Mutex::new(ended));
         let refusals = Refusals::default();
-        Ok(Self(Arc::new(Inner { sender, shared, seal: seal(), on_full, arguments, calls, refusals, ended })))
+        Ok(Self(Arc::new(Inner { shared, seal: seal(), on_full, arguments, calls, refusals, ended })))
     }
 
     /// Records a decision; `arguments` is JSON text. For an allowed call the ticket stands for the outcome that is still to come.
     ///
     /// # Errors
     /// [`Unwritable`], when calls are not to be made without a record.
-    pub fn decide(&self, asked: Asked, arguments: Option<&[u8]>, decision: Decision) -> Result<Ticket, Unwritable> {
+    pub fn decide(
+        &self,
+        asked: &Asked<'_>,
+        arguments: Option<&[u8]>,
+        decision: Decision<'_>,
+    ) -> Result<Ticket, Unwritable> {
+        let Inner { shared, seal, on_full, .. } = &*self.0;
         let allowed = matches!(decision, Decision::Allow(..));
-        let places = 1 + usize::from(allowed);
         let call = self.0.calls.fetch_add(1, Relaxed) + 1;
-        let ticket = |held| Ticket { trail: self.clone(), call, began: Instant::now(), held };
-        let refuse = self.0.on_full == OnFull::Deny;
-        if refuse && self.0.shared.counters.is_failing() || !self.reserve(places) {
+        let mut members = Vec::with_capacity(USUAL);
+        event::decision(&mut members, call, asked, decision);
+        let held = match (arguments, self.0.arguments) {
+            (None, _) | (_, Arguments::Omitted) => None,
+            (Some(text), Arguments::Redacted) if text.len() <= MAX_HELD => Some(text),
+            (Some(text), _) => {
+                event::arguments(&mut members, text.len(), &seal.digest(text), None);
+                None
+            }
+        };
+        let refuse = *on_full == OnFull::Deny;
+        let draft = Draft { at: SystemTime::now(), members: &members, held };
+        let failing = refuse && shared.counters.is_failing();
+        let taken = !failing && shared.queue.offer(1 + usize::from(allowed), 0, draft);
+        if !taken {
             self.lost(1);
-            return if refuse { Err(Unwritable) } else { Ok(ticket(false)) };
+            if refuse {
+                return Err(Unwritable);
+            }
         }
-        let arguments = Kept::of(arguments, self.0.arguments, |bytes| self.0.seal.digest(bytes));
-        let asked = Box::new(asked);
-        let sent = self.send(Event::Decision { call, at: SystemTime::now(), asked, arguments, decision });
-        let ticket = ticket(allowed);
-        if !sent && refuse { Err(Unwritable) } else { Ok(ticket) }
+        Ok(Ticket { trail: self.clone(), call, began: Instant::now(), held: taken && allowed })
     }
 
     /// Records a request that was refused before it became a call. Of many in one second, most are only counted, and
     /// half of the queue is left to calls.
-    pub fn refuse(&self, refused: Refused) {
+    pub fn refuse(&self, refused: Refused<'_>) {
         let at = SystemTime::now();
         let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let (shared, refusals) = (&self.0.shared, &self.0.refusals);
-        if !refusals.take(second) || shared.used.load(Relaxed) > shared.queue / 2 || !self.reserve(1) {
+        let (queue, refusals) = (&self.0.shared.queue, &self.0.refusals);
+        if !refusals.take(second) {
             refusals.counted.fetch_add(1, Relaxed);
             return;
         }
         let more = refusals.counted.swap(0, Relaxed);
-        if !self.send(Event::Refusal { at, refused: Box::new(refused), more }) {
-            refusals.counted.fetch_add(more, Relaxed);
+        let mut members = Vec::with_capacity(USUAL);
+        event::refusal(&mut members, refused, more);
+        if !queue.offer(1, queue.places() / 2, Draft { at, members: &members, held: None }) {
+            refusals.counted.fetch_add(more + 1, Relaxed);
         }
     }
 
     /// Writes what is left and the last record. Later records are lost.
     pub fn close(&self) {
-        if self.0.sender.try_send(Event::Close).is_ok() && self.0.ended.lock().recv_timeout(FAREWELL).is_err() {
+        self.0.shared.queue.close();
+        if self.0.ended.lock().recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
             self.0.shared.hurry.store(true, Relaxed);
             tracing::error!("the audit trail could not be written to its end");
         }
-    }
-
-    fn reserve(&self, places: usize) -> bool {
-        let shared = &self.0.shared;
-        let enough = shared.used.fetch_add(places, Relaxed) + places <= shared.queue;
-        if !enough {
-            shared.used.fetch_sub(places, Relaxed);
-        }
-        enough
-    }
-
-    /// Into a place that was reserved.
-    fn send(&self, event: Event) -> bool {
-        let sent = self.0.sender.try_send(event).is_ok();
-        if !sent {
-            self.0.shared.used.fetch_sub(1, Relaxed);
-            self.lost(1);
-        }
-        sent
     }
 
     fn lost(&self, records: u64) {
@@ -209,7 +213,11 @@ impl Ticket {
 
     fn end(&mut self, outcome: Outcome, duration: Duration) {
         if std::mem::take(&mut self.held) {
-            self.trail.send(Event::Outcome { call: self.call, at: SystemTime::now(), outcome, duration });
+            let mut members = Vec::with_capacity(USUAL);
+            event::outcome(&mut members, self.call, outcome, duration);
+            if !self.trail.0.shared.queue.follow(Draft { at: SystemTime::now(), members: &members, held: None }) {
+                self.trail.lost(1);
+            }
         }
     }
 }

@@ -1,21 +1,21 @@
 //! The thread that writes the trail: batches, anchors, rotation, and trying again for as long as nothing can be written. What it
-//! holds is bounded by the queue and by one batch.
+//! holds is bounded by the queue, and by one piece of what it writes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
+use super::Config;
 use super::chain::{Seal, Tip};
-use super::event::{self, Event, Style};
+use super::event::{self, Clock};
 use super::file::Found;
+use super::queue::{Batch, Draft};
 use super::sink::Sink;
 use super::trail::{Redact, Shared};
-use super::{Arguments, Config};
 
-/// A batch is written when it has this many bytes.
-const BATCH: usize = 256 * 1024;
-/// While records keep coming the queue is looked at this often, so that nobody who adds to it has to wake the writer.
+/// What is written at once has about this many bytes.
+const PIECE: usize = 256 * 1024;
+/// While records keep coming they are taken this often, so that nobody who adds one has to wake the writer.
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks without a record before the writer sleeps until it is woken.
 const LOOKS: u32 = 20;
@@ -29,12 +29,11 @@ const LAST_ATTEMPTS: u32 = 5;
 /// See the module.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    receiver: Receiver<Event>,
     sink: Sink,
     seal: Seal,
     tip: Tip,
     redact: Redact,
-    arguments: Arguments,
+    clock: Clock,
     anchor_every: Duration,
     /// Lines that are not written yet, the first `written` bytes of which are.
     pending: Vec<u8>,
@@ -51,21 +50,19 @@ impl Writer {
     pub(super) fn new(
         config: &Config,
         shared: Arc<Shared>,
-        receiver: Receiver<Event>,
         sink: Sink,
         (seal, tip): (Seal, Tip),
         redact: Redact,
     ) -> Self {
         Self {
             shared,
-            receiver,
             sink,
             seal,
             tip,
             redact,
-            arguments: config.arguments,
+            clock: Clock::default(),
             anchor_every: config.anchor,
-            pending: Vec::with_capacity(BATCH),
+            pending: Vec::with_capacity(PIECE),
             written: 0,
             records: 0,
             anchored: Instant::now(),
@@ -85,24 +82,22 @@ impl Writer {
             tracing::error!(from, to, "records of the audit trail are missing that rotation did not remove");
         }
         self.open("start", found);
-        let mut idle = 0;
+        let (mut batch, mut idle) = (Batch::default(), 0);
         while !self.closing {
-            let first = self.next(idle);
-            idle = if first.is_some() { 0 } else { idle.saturating_add(1) };
-            for event in first.into_iter() {
-                self.add(&event);
+            match idle {
+                0..LOOKS => std::thread::sleep(LOOK),
+                _ => self.shared.queue.sleep(SLEEP),
             }
-            while self.pending.len() < BATCH
-                && !self.closing
-                && let Ok(event) = self.receiver.try_recv()
-            {
-                self.add(&event);
-            }
+            self.closing = self.shared.queue.take(&mut batch);
+            idle = if batch.len() > 0 { 0 } else { idle.saturating_add(1) };
+            self.write(&batch);
             self.note_gap();
             if self.anchored.elapsed() >= self.anchor_every {
                 self.anchor();
             }
             self.flush();
+            self.shared.queue.free(batch.len());
+            batch.clear();
             if self.looked.elapsed() >= SLEEP {
                 self.look();
             }
@@ -120,40 +115,37 @@ impl Writer {
         }
     }
 
-    fn next(&mut self, idle: u32) -> Option<Event> {
-        if idle < LOOKS {
-            match self.receiver.try_recv() {
-                Ok(event) => return Some(event),
-                Err(TryRecvError::Empty) => std::thread::sleep(LOOK),
-                Err(TryRecvError::Disconnected) => self.closing = true,
-            }
-            return None;
-        }
-        match self.receiver.recv_timeout(SLEEP) {
-            Ok(event) => Some(event),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => {
-                self.closing = true;
-                None
+    /// Adds records to what is pending, and writes when that is much.
+    fn write(&mut self, batch: &Batch) {
+        for draft in batch.records() {
+            self.add(draft);
+            if self.pending.len() >= PIECE {
+                if !self.flush() {
+                    return;
+                }
+                if self.sink.is_due() {
+                    self.rotate();
+                }
             }
         }
     }
 
-    fn add(&mut self, event: &Event) {
-        if matches!(event, Event::Close) {
-            self.closing = true;
-            return;
-        }
-        self.shared.used.fetch_sub(1, Relaxed);
-        let Self { seal, tip, pending, redact, arguments, .. } = self;
-        let style = Style { arguments: *arguments, digest: &|bytes| seal.digest(bytes), redact: &**redact };
-        seal.append(pending, tip, |out| event.write(out, &style));
+    fn add(&mut self, draft: Draft<'_>) {
+        let Self { seal, tip, pending, redact, clock, .. } = self;
+        seal.append(pending, tip, |out| {
+            event::head(out, clock.text(draft.at));
+            out.extend_from_slice(draft.members);
+            if let Some(text) = draft.held {
+                event::arguments(out, text.len(), &seal.digest(text), Some(&redact(text)));
+            }
+        });
         self.records += 1;
     }
 
     fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
         self.seal.append(&mut self.pending, &mut self.tip, |out| {
-            event::head(out, kind, SystemTime::now());
+            event::head(out, self.clock.text(SystemTime::now()));
+            event::plain(out, "kind", kind);
             more(out);
         });
         self.records += 1;
