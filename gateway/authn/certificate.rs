@@ -2,6 +2,7 @@
 //! It verifies nothing itself.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -25,6 +26,8 @@ pub struct Certificate {
     pub names: Box<[Box<str>]>,
     /// SHA-256 of the certificate, in lower-case hexadecimal digits.
     pub fingerprint: Box<str>,
+    /// From when to when it is good, both included: Unix seconds.
+    valid: RangeInclusive<i64>,
     pub(crate) identity: Arc<Identity>,
 }
 
@@ -56,7 +59,14 @@ impl Certificate {
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
         identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
         let fingerprint: String = Sha256::digest(der).iter().map(|b| format!("{b:02x}")).collect();
-        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), identity: identity.into() })
+        let validity = certificate.validity();
+        let valid = validity.not_before.timestamp()..=validity.not_after.timestamp();
+        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), valid, identity: identity.into() })
+    }
+
+    /// Whether it is in date. TLS asks once, when a connection or the session that it resumes begins; requests come later.
+    pub(crate) fn is_in_date(&self, now: u64) -> bool {
+        self.valid.contains(&i64::try_from(now).unwrap_or(i64::MAX))
     }
 }
 

@@ -57,7 +57,7 @@ pub enum Unknown {
     Missing,
     #[error("the bearer credential is not valid")]
     Invalid,
-    #[error("the bearer credential has expired")]
+    #[error("the credential has expired")]
     Expired,
     #[error("the key was revoked")]
     Revoked,
@@ -138,12 +138,16 @@ impl Authenticator {
     /// Who the caller is, at one endpoint. Waits only for the keys of an issuer, and only for a token that it has not
     /// verified lately.
     ///
-    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a certificate or an address.
+    /// A bearer credential decides alone: one that is not good is never overlooked in favour of a certificate or an address,
+    /// and neither is a certificate that has run out since its connection began.
     ///
     /// # Errors
     /// [`Refused`].
     pub async fn authenticate(&self, credentials: &Credentials, at: Resource<'_>) -> Result<Principal, Refused> {
         let certificate = credentials.certificate.as_ref();
+        if let Some(certificate) = certificate.filter(|certificate| !certificate.is_in_date(token::now())) {
+            return Err(Refused::known(Unknown::Expired, &Principal::new(Arc::clone(&certificate.identity))));
+        }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
             (Peer::Address(_), Some(bearer)) if self.takes_bearers => self.bearer(bearer, at).await?,

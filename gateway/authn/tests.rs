@@ -153,6 +153,29 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     assert_eq!(who(&with_key(), None).await, Err(Unknown::Missing));
 }
 
+/// TLS looks at the dates once; connections, and sessions that are resumed, last longer.
+#[tokio::test]
+async fn a_certificate_that_is_out_of_date_is_never_overlooked() {
+    let made = |from: i32, to: i32| {
+        let mut params = rcgen::CertificateParams::new(vec!["ci.test".into()]).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        Arc::new(Certificate::read(made.der()).unwrap())
+    };
+    let open = Config { certificates: true, anonymous: Anonymous::Everywhere, ..with_key() };
+    let authenticator = Authenticator::start(&open, &outside(), None).unwrap();
+    for (certificate, good) in [(made(1990, 9000), true), (made(1990, 2001), false), (made(8000, 9000), false)] {
+        for (peer, bearer) in [(HERE[0], None), (OTHERS[0], None), (OTHERS[0], open.key.clone())] {
+            let credentials = Credentials { peer: at(peer), bearer, certificate: Some(Arc::clone(&certificate)) };
+            let refused = authenticator.authenticate(&credentials, Resource::All).await.err();
+            assert_eq!(refused.is_none(), good, "{credentials:?}");
+            for refused in refused {
+                assert_eq!((refused.why, &*refused.who.unwrap().subject), (Unknown::Expired, "dns:ci.test"));
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn without_tokens_a_challenge_is_plain() {
     let authenticator = Authenticator::start(&with_key(), &outside(), None).unwrap();
