@@ -26,6 +26,8 @@ pub struct Certificate {
     pub names: Box<[Box<str>]>,
     /// SHA-256 of the certificate, in lower-case hexadecimal digits.
     pub fingerprint: Box<str>,
+    /// The same, as tokens that are bound to a certificate name it.
+    pub(crate) digest: [u8; 32],
     /// From when to when it is good, both included: Unix seconds.
     valid: RangeInclusive<i64>,
     pub(crate) identity: Arc<Identity>,
@@ -58,10 +60,11 @@ impl Certificate {
         let issuer = usable(&certificate.issuer().to_string()).ok_or(Nameless::NoName)?.to_owned();
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
         identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
-        let fingerprint: String = Sha256::digest(der).iter().map(|b| format!("{b:02x}")).collect();
+        let digest: [u8; 32] = Sha256::digest(der).into();
+        let fingerprint: String = digest.iter().map(|b| format!("{b:02x}")).collect();
         let validity = certificate.validity();
         let valid = validity.not_before.timestamp()..=validity.not_after.timestamp();
-        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), valid, identity: identity.into() })
+        Ok(Self { names: names.into(), fingerprint: fingerprint.into(), digest, valid, identity: identity.into() })
     }
 
     /// Whether it is in date. TLS asks once, when a connection or the session that it resumes begins; requests come later.

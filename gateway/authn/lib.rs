@@ -28,7 +28,7 @@ pub use scope::is_scope;
 
 use resource::error_of;
 use scope::Needs;
-use token::Tokens;
+use token::{Shown, Tokens};
 
 /// What a caller brought along. Made by the listener, from the connection and the `Authorization` header alone.
 #[derive(Clone)]
@@ -150,7 +150,9 @@ impl Authenticator {
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
-            (Peer::Address(_), Some(bearer)) if self.takes_bearers => self.bearer(bearer, at).await?,
+            (Peer::Address(_), Some(bearer)) if self.takes_bearers => {
+                self.bearer(bearer, Shown { resource: at, certificate: certificate.map(AsRef::as_ref) }).await?
+            }
             (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {
                 Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
                 None if address.to_canonical().is_loopback() && self.open[0] => return Ok(self.local.clone()),
@@ -164,7 +166,7 @@ impl Authenticator {
         }
     }
 
-    async fn bearer(&self, bearer: &str, at: Resource<'_>) -> Result<Principal, Refused> {
+    async fn bearer(&self, bearer: &str, shown: Shown<'_>) -> Result<Principal, Refused> {
         let digest = *blake3::hash(bearer.as_bytes()).as_bytes();
         if self.single.is_some_and(|single| bool::from(single.ct_eq(&digest))) {
             return Ok(self.holder.clone());
@@ -173,7 +175,7 @@ impl Authenticator {
             return self.ring.find(bearer, &digest, token::now);
         }
         match &self.tokens {
-            Some(tokens) => tokens.holder(bearer, &digest, &self.needs, at).await,
+            Some(tokens) => tokens.holder(bearer, &digest, &self.needs, shown).await,
             None => Err(Unknown::Invalid.into()),
         }
     }

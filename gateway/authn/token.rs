@@ -13,6 +13,7 @@ use moka::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::certificate::Certificate;
 use crate::claims;
 use crate::fetch::Outside;
 use crate::jwks::{self, Issuer};
@@ -44,8 +45,17 @@ struct Verified {
     audiences: Vec<String>,
     /// One of the audiences is good at every endpoint.
     everywhere: bool,
+    /// SHA-256 of the client certificate that its sender has to hold (RFC 8705, section 3).
+    bound: Option<[u8; 32]>,
     /// Unix seconds.
     expires: u64,
+}
+
+/// Where a token was shown, and on what connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) resource: Resource<'a>,
+    pub(crate) certificate: Option<&'a Certificate>,
 }
 
 /// The members of a token's header that we look at.
@@ -90,25 +100,29 @@ impl Tokens {
         &self.names
     }
 
-    /// The holder of a token at an endpoint; `digest` is of the whole token.
+    /// The holder of a token; `digest` is of the whole token.
     pub(crate) async fn holder(
         &self,
         token: &str,
         digest: &[u8; 32],
         needs: &Needs,
-        resource: Resource<'_>,
+        shown: Shown<'_>,
     ) -> Result<Principal, Refused> {
         if let Some(known) = self.verified.get(digest).filter(|known| known.is_current()) {
-            return self.admit(&known, resource);
+            return self.admit(&known, shown);
         }
         let verified = Arc::new(self.verify(token, needs).await?);
         if verified.expires > now() {
             self.verified.insert(*digest, Arc::clone(&verified));
         }
-        self.admit(&verified, resource)
+        self.admit(&verified, shown)
     }
 
-    fn admit(&self, token: &Verified, resource: Resource<'_>) -> Result<Principal, Refused> {
+    /// What depends on the request, so that it is asked of remembered tokens too.
+    fn admit(&self, token: &Verified, Shown { resource, certificate }: Shown<'_>) -> Result<Principal, Refused> {
+        if token.bound.is_some_and(|bound| certificate.is_none_or(|certificate| certificate.digest != bound)) {
+            return Err(Unknown::Invalid.into());
+        }
         let meant = token.everywhere || token.audiences.iter().any(|audience| self.names.is(audience, resource));
         if meant { Ok(token.principal.clone()) } else { Err(Refused::known(Unknown::Audience, &token.principal)) }
     }
@@ -178,8 +192,10 @@ impl<'a> Parts<'a> {
             }
         }
         let audiences = audiences(self.claims.get("aud")).ok_or(Unknown::Audience)?;
+        let bound = self.claims.get("cnf").map(|cnf| thumbprint(cnf).ok_or(Unknown::Invalid)).transpose()?;
         Ok(Verified {
             principal: Principal::new(identity.ok_or(Unknown::Invalid)?),
+            bound,
             issuer: Arc::clone(issuer),
             generation,
             everywhere: audiences.iter().any(|audience| config.audiences.contains(audience)),
@@ -200,6 +216,13 @@ impl Verified {
 fn is_access_token(typ: &str) -> bool {
     let typ = typ.get(..12).filter(|start| start.eq_ignore_ascii_case("application/")).map_or(typ, |_| &typ[12..]);
     typ.eq_ignore_ascii_case("jwt") || typ.eq_ignore_ascii_case("at+jwt")
+}
+
+/// What a token is bound to: one certificate. Anything else (`jkt` of RFC 9449, `jwk`) we cannot check, so it is `None`.
+fn thumbprint(cnf: &Value) -> Option<[u8; 32]> {
+    let members = cnf.as_object().filter(|members| members.len() == 1)?;
+    let text = members.get("x5t#S256")?.as_str()?;
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
 /// A NumericDate, rounded down.

@@ -112,8 +112,12 @@ fn tokens(issuers: &[(&str, Value)]) -> Tokens {
 }
 
 async fn ask(tokens: &Tokens, token: &str, at: Resource<'_>) -> Result<Principal, Unknown> {
+    ask_on(tokens, token, Shown { resource: at, certificate: None }).await
+}
+
+async fn ask_on(tokens: &Tokens, token: &str, shown: Shown<'_>) -> Result<Principal, Unknown> {
     let needs = Needs::compile(&Scopes::default()).unwrap();
-    tokens.holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, at).await.map_err(|refused| refused.why)
+    tokens.holder(token, blake3::hash(token.as_bytes()).as_bytes(), &needs, shown).await.map_err(|refused| refused.why)
 }
 
 async fn refusal(tokens: &Tokens, token: &str) -> Unknown {
@@ -279,6 +283,44 @@ async fn headers_that_change_the_meaning_are_refused() {
     let signed = format!("{}.{}", encode(twice), encode(claims().to_string()));
     let token = format!("{signed}.{}", encode(pair.sign(signed.as_bytes())));
     assert_eq!(refusal(&tokens, &token).await, Unknown::Invalid);
+}
+
+/// RFC 8705, section 3: with no certificate, or another one, it is of no use to whoever has it.
+#[tokio::test]
+async fn a_token_that_is_bound_to_a_certificate_is_good_on_its_connections_alone() {
+    let pair = Pair::ec();
+    let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a")]))]);
+    let certificate = || {
+        let params = rcgen::CertificateParams::new(vec!["ci.test".into()]).unwrap();
+        let made = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        Certificate::read(made.der()).unwrap()
+    };
+    let (own, other) = (certificate(), certificate());
+    let on = |certificate| Shown { resource: Resource::All, certificate };
+    let bound = |cnf: Value| pair.good("a", |claims| claims["cnf"] = cnf);
+    let thumbprint = encode(own.digest);
+    let token = bound(json!({"x5t#S256": thumbprint}));
+    // The second time from memory.
+    for _ in 0..2 {
+        assert!(ask_on(&tokens, &token, on(Some(&own))).await.is_ok());
+        assert_eq!(ask_on(&tokens, &token, on(Some(&other))).await, Err(Unknown::Invalid));
+        assert_eq!(ask_on(&tokens, &token, on(None)).await, Err(Unknown::Invalid));
+    }
+    // What cannot be checked binds to something that nobody has shown.
+    for cnf in [
+        json!({"jkt": thumbprint}),
+        json!({"x5t#S256": thumbprint, "jkt": thumbprint}),
+        json!({"x5t#S256": "AAAA"}),
+        json!({"x5t#S256": null}),
+        json!({"x5t#S256": [thumbprint]}),
+        json!({"X5T#S256": thumbprint}),
+        json!({"jwk": {"kty": "EC"}}),
+        json!({}),
+        json!(null),
+        json!(thumbprint),
+    ] {
+        assert_eq!(ask_on(&tokens, &bound(cnf.clone()), on(Some(&own))).await, Err(Unknown::Invalid), "{cnf}");
+    }
 }
 
 #[tokio::test]
