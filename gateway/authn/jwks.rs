@@ -132,7 +132,10 @@ impl Issuer {
             Ok((text, keys)) => {
                 state.last_success = Some(Instant::now());
                 if state.text != text || self.keys.load().is_none() {
-                    tracing::info!(issuer, keys = keys.len(), "keys of an issuer loaded");
+                    match keys.len() {
+                        0 => tracing::warn!(issuer, "an issuer has no usable key: its tokens are refused"),
+                        keys => tracing::info!(issuer, keys, "keys of an issuer loaded"),
+                    }
                     state.text = text;
                     self.replace(Some(keys));
                 }
@@ -199,14 +202,16 @@ async fn fetch(config: &config::Issuer, outside: &Outside) -> Result<Value, Stri
 
 /// The address of the keys, from the issuer's metadata: RFC 8414, then OpenID Connect, in the order of the specification.
 async fn discover(issuer: &str, outside: &Outside) -> Result<Url, String> {
-    let mut last = String::new();
+    let mut faults = Vec::new();
     for place in places(issuer)? {
-        match outside.get(&place, Policy::Operator).await {
-            Ok(document) => return keys_of(&document, issuer),
-            Err(error) => last = error,
+        let document = outside.get(&place, Policy::Operator).await;
+        // A document of RFC 8414 need not name keys; that of OpenID Connect may.
+        match document.and_then(|document| keys_of(&document, issuer)) {
+            Ok(url) => return Ok(url),
+            Err(fault) => faults.push(format!("{}: {fault}", place.path())),
         }
     }
-    Err(format!("no metadata: {last}"))
+    Err(format!("no usable metadata ({})", faults.join("; ")))
 }
 
 /// Where an issuer's metadata may be.
@@ -240,11 +245,11 @@ fn keys_of(document: &Value, issuer: &str) -> Result<Url, String> {
     if secure { Ok(url) } else { Err("`jwks_uri` is not https".into()) }
 }
 
-/// The usable keys of a set. One that we do not understand is left out; a set without any is an error.
+/// The usable keys of a set. One that we do not understand is left out. A set without any is one too: an issuer that takes
+/// its keys back says so by that.
 fn parse(set: &Value, allowed: &[Algorithm]) -> Result<Vec<Key>, String> {
     let keys = set.get("keys").and_then(Value::as_array).ok_or("the answer is no key set")?;
-    let keys: Vec<Key> = keys.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect();
-    if keys.is_empty() { Err("the key set has no key for the configured algorithms".into()) } else { Ok(keys) }
+    Ok(keys.iter().take(MAX_KEYS).filter_map(|key| usable(key, allowed)).collect())
 }
 
 fn usable(key: &Value, allowed: &[Algorithm]) -> Option<Key> {

@@ -46,10 +46,13 @@ fn a_key_is_good_for_what_it_was_made_for_alone() {
 }
 
 #[test]
-fn a_set_without_a_usable_key_is_an_error() {
+fn a_set_is_an_array_of_keys_of_which_the_usable_ones_are_taken() {
     let allowed = issuer("https://issuer.test").algorithms;
-    for set in [json!({}), json!([]), json!({"keys": []}), json!({"keys": [{"kty": "oct", "k": "AA"}]})] {
+    for set in [json!({}), json!([]), json!({"keys": {}}), json!({"keys": null})] {
         assert!(parse(&set, &allowed).is_err(), "{set}");
+    }
+    for set in [json!({"keys": []}), json!({"keys": [7]}), json!({"keys": [{"kty": "oct", "k": "AA"}]})] {
+        assert!(parse(&set, &allowed).unwrap().is_empty(), "{set}");
     }
     let many: Vec<Value> = (0..MAX_KEYS * 2).map(|n| Pair::ec().jwk(&n.to_string())).collect();
     assert_eq!(parse(&json!({"keys": many}), &allowed).unwrap().len(), MAX_KEYS);
@@ -94,6 +97,8 @@ fn metadata_must_be_the_issuers_own_and_as_secure() {
 struct Mock {
     url: String,
     answer: Arc<Mutex<String>>,
+    /// Another answer for paths with this in it.
+    apart: Arc<Mutex<Option<(&'static str, String)>>>,
     asked: Arc<AtomicUsize>,
 }
 
@@ -102,13 +107,16 @@ impl Mock {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (answer, asked) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicUsize::new(0)));
-        let mock = Self { url, answer: Arc::clone(&answer), asked: Arc::clone(&asked) };
+        let apart: Arc<Mutex<Option<(&str, String)>>> = Arc::default();
+        let mock = Self { url, answer: Arc::clone(&answer), apart: Arc::clone(&apart), asked: Arc::clone(&asked) };
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let mut head = [0; 4096];
                 let _ = stream.read(&mut head).await;
                 asked.fetch_add(1, Ordering::SeqCst);
-                let text = answer.lock().clone();
+                let head = String::from_utf8_lossy(&head);
+                let apart = apart.lock().clone().filter(|(path, _)| head.contains(path));
+                let text = apart.map_or_else(|| answer.lock().clone(), |(_, text)| text);
                 let _ = stream.write_all(text.as_bytes()).await;
             }
         });
@@ -116,9 +124,7 @@ impl Mock {
     }
 
     fn say(&self, status: &str, body: &str) {
-        let length = body.len();
-        *self.answer.lock() =
-            format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        *self.answer.lock() = written(status, body);
     }
 
     fn keys(&self, keys: &[Value]) {
@@ -132,6 +138,11 @@ impl Mock {
         edit(&mut config);
         Issuer::start(config, crate::tests::outside())
     }
+}
+
+fn written(status: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 fn ids(issuer: &Issuer) -> Vec<String> {
@@ -172,14 +183,12 @@ async fn old_keys_are_used_while_fetching_fails_but_not_for_ever() {
     mock.keys(&[Pair::ec().jwk("one")]);
     let (kept, strict) = (mock.issuer(|_| {}), mock.issuer(|config| config.stale = Duration::ZERO));
     assert!(kept.refreshed().await && strict.refreshed().await);
-    let symmetric = json!({"keys": [{"kty": "oct", "k": "AA"}]}).to_string();
     let large = format!("{{\"keys\":[],\"pad\":\"{}\"}}", "x".repeat(300_000));
     for (status, body) in [
         ("500 Internal Server Error", "{}"),
         ("302 Found\r\nlocation: http://127.0.0.1:1/", ""),
         ("200 OK", "not json"),
-        ("200 OK", "{\"keys\":[]}"),
-        ("200 OK", &symmetric),
+        ("200 OK", "{\"keys\":7}"),
         ("200 OK", &large),
     ] {
         mock.say(status, body);
@@ -191,6 +200,35 @@ async fn old_keys_are_used_while_fetching_fails_but_not_for_ever() {
     mock.keys(&[Pair::ec().jwk("two")]);
     assert!(kept.refreshed().await && strict.refreshed().await);
     assert_eq!((ids(&kept), ids(&strict)), (vec!["two".to_owned()], vec!["two".to_owned()]));
+}
+
+/// What an issuer does when its keys are in the wrong hands.
+#[tokio::test]
+async fn keys_that_an_issuer_takes_back_are_gone() {
+    let mock = Mock::start().await;
+    for emptied in [json!([]), json!([{"kty": "oct", "k": "AA"}])] {
+        mock.keys(&[Pair::ec().jwk("one")]);
+        let issuer = mock.issuer(|_| {});
+        assert!(issuer.refreshed().await);
+        let generation = issuer.generation();
+        mock.say("200 OK", &json!({"keys": emptied}).to_string());
+        assert!(issuer.refreshed().await);
+        assert_eq!(ids(&issuer), [""; 0], "{emptied}");
+        assert!(issuer.generation() > generation, "what was verified with them is verified again");
+    }
+}
+
+#[tokio::test]
+async fn metadata_that_names_no_keys_is_not_the_last_place_to_look() {
+    let mock = Mock::start().await;
+    let named = json!({"issuer": mock.url, "jwks_uri": format!("{}/jwks", mock.url)});
+    mock.say("200 OK", &json!({"issuer": mock.url}).to_string());
+    *mock.apart.lock() = Some(("openid-configuration", written("200 OK", &named.to_string())));
+    let found = discover(&mock.url, &crate::tests::outside()).await;
+    assert_eq!(found.unwrap().path(), "/jwks");
+    mock.apart.lock().take();
+    let none = discover(&mock.url, &crate::tests::outside()).await.unwrap_err();
+    assert!(none.contains("jwks_uri") && none.contains("/.well-known/openid-configuration"), "{none}");
 }
 
 #[tokio::test]
