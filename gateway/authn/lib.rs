@@ -96,7 +96,8 @@ pub struct Authenticator {
     holder: Principal,
     ring: key::Ring,
     tokens: Option<Tokens>,
-    takes_bearers: bool,
+    /// Whether there is a way to show who one is; then nothing that is shown is overlooked.
+    has_credentials: bool,
     certificates: bool,
     /// Whether connections from here, and from elsewhere, are let in without credentials.
     open: [bool; 2],
@@ -126,7 +127,7 @@ impl Authenticator {
             holder: principal(KEY, "default"),
             ring: key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str))),
             tokens: Tokens::start(config, outside, old.and_then(|old| old.tokens.as_ref())),
-            takes_bearers: config.takes_bearers(),
+            has_credentials: config.has_credentials(),
             certificates: config.certificates,
             open,
             local: principal(LOCAL, "user"),
@@ -150,7 +151,7 @@ impl Authenticator {
         }
         let principal = match (credentials.peer, &credentials.bearer) {
             (Peer::Stdio, _) => return Ok(self.local.clone()),
-            (Peer::Address(_), Some(bearer)) if self.takes_bearers => {
+            (Peer::Address(_), Some(bearer)) if self.has_credentials => {
                 self.bearer(bearer, Shown { resource: at, certificate: certificate.map(AsRef::as_ref) }).await?
             }
             (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {

@@ -150,6 +150,10 @@ async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     assert_eq!(&*holder.issuer, KEY);
     assert_eq!(holder.certificate().unwrap().fingerprint, certificate.fingerprint);
     assert_eq!(who(&config, Some("wrong")).await, Err(Unknown::Invalid));
+    assert_eq!(who(&config, Some("")).await, Err(Unknown::Invalid));
+    let certificates_alone = Config { certificates: true, anonymous: Anonymous::Everywhere, ..Config::default() };
+    assert!(who(&certificates_alone, None).await.is_ok());
+    assert_eq!(who(&certificates_alone, Some("anything")).await, Err(Unknown::Invalid));
     assert_eq!(who(&with_key(), None).await, Err(Unknown::Missing));
 }
 

@@ -313,10 +313,12 @@ fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Refusal> {
     Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
 }
 
+/// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials too, which are not good.
 fn token(value: &HeaderValue) -> Option<String> {
-    let (scheme, token) = value.as_bytes().split_at_checked(7)?;
-    let token = std::str::from_utf8(token.trim_ascii()).ok()?;
-    (scheme.eq_ignore_ascii_case(b"bearer ") && !token.is_empty()).then(|| token.to_owned())
+    let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
+    // RFC 9110, 11.1: the scheme is a token, which may go on.
+    let whole = !token.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| String::from_utf8_lossy(token.trim_ascii()).into_owned())
 }
 
 /// Protected resource metadata: public, and the same for everybody.

@@ -80,14 +80,22 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
         ("Bearer abc", Some("abc")),
         ("bEARER  abc ", Some("abc")),
         ("Basic abc", None),
-        ("Bearer", None),
-        ("Bearer ", None),
+        ("Bearers abc", None),
+        ("Bearer-x abc", None),
         ("abc", None),
+        // Not readable, but sent: never as if there were none.
+        ("Bearer", Some("")),
+        ("bearer ", Some("")),
+        ("Bearer\tabc", Some("abc")),
+        ("Bearer:abc", Some(":abc")),
+        ("Bearer a\u{e9}", Some("a\u{e9}")),
     ];
-    for (sent, expected) in table {
+    let latin = (HeaderValue::from_bytes(b"Bearer a\xe9").unwrap(), Some("a\u{fffd}"));
+    let table = table.map(|(sent, expected)| (HeaderValue::from_bytes(sent.as_bytes()).unwrap(), expected));
+    for (sent, expected) in table.into_iter().chain([latin]) {
         let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, HeaderValue::from_static(sent));
-        assert_eq!(bearer(&mut headers).unwrap().as_deref(), expected, "{sent}");
+        headers.insert(AUTHORIZATION, sent.clone());
+        assert_eq!(bearer(&mut headers).unwrap().as_deref(), expected, "{sent:?}");
         assert!(headers.is_empty());
     }
     let mut headers = HeaderMap::new();
