@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::gate::{self, Gate};
 use crate::http::Other;
 use crate::intake::{self, Bounds};
-use crate::outflow::{Outflow, assemble, respond};
+use crate::outflow::{Outflow, assemble, plain, respond};
 use crate::places::Places;
 use crate::refusal::Refusal;
 use crate::sse::Sessions;
@@ -38,6 +38,22 @@ const METADATA_METHODS: &str = "GET, OPTIONS";
 pub struct Remote {
     pub address: SocketAddr,
     pub certificate: Option<Arc<Certificate>>,
+}
+
+impl Remote {
+    /// Lets a request pass whose sender may call the gateway: read and judged like one to `/mcp`.
+    ///
+    /// # Errors
+    /// The answer to somebody who is not let in.
+    pub async fn admit<R: Receive>(&self, receive: &R, headers: &mut HeaderMap) -> Result<(), Response<Bytes>> {
+        let bearer = bearer(headers).map_err(|refusal| {
+            refusal.record(receive);
+            refusal.response()
+        })?;
+        let peer = Peer::Address(self.address.ip());
+        let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
+        receive.identify(&Endpoint::All, &credentials).await.map(|_| ()).map_err(plain)
+    }
 }
 
 /// What all connections of a listener share.

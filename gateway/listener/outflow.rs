@@ -235,6 +235,22 @@ pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<Active>)
     }
 }
 
+/// A refusal, which is short and never a stream, as a response of whatever serves other paths.
+pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
+    let (status, mut headers, bytes) = match reply {
+        Reply::Message { status, headers, body } => (status, headers, body.into_bytes()),
+        Reply::Empty { status, headers } => (status, headers, Bytes::new()),
+        Reply::Stream { headers, .. } => (StatusCode::UNAUTHORIZED, headers, Bytes::new()),
+    };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if !bytes.is_empty() {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let mut response = Response::new(bytes);
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    response
+}
+
 /// An event stream as an HTTP response.
 pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<Outflow<B>> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -283,6 +283,19 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     let refused = list().by(&bare).send(at).await;
     assert_eq!((refused.status, refused.code()), (403, -31003));
     assert!(refused.header("www-authenticate").is_some_and(|v| v.contains("insufficient_scope")), "{refused:?}");
+    // What is beside MCP reads and judges credentials like MCP does.
+    let metrics = || Request::bare("GET", "/metrics", "");
+    let lower = metrics().with("authorization", &format!("bearer {one}"));
+    for (request, status) in [
+        (metrics(), 401),
+        (lower, 200),
+        (metrics().by(&one).also("Authorization", "Bearer x"), 400),
+        (metrics().by(&bare), 403),
+    ] {
+        let answer = request.send(at).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(answer.header("www-authenticate").is_some(), matches!(status, 401 | 403), "{answer:?}");
+    }
     let query = Request { path: format!("/mcp?access_token={one}"), ..list() };
     assert_eq!(query.send(at).await.status, 401);
 

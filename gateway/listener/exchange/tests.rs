@@ -104,6 +104,27 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
     assert_eq!(bearer(&mut headers), Err(Refusal::Authorization));
 }
 
+/// Other paths that are for callers: one reading of credentials for all.
+#[tokio::test]
+async fn other_paths_let_in_whom_the_gateway_lets_in() {
+    let remote = Remote { address: "127.0.0.1:9".parse().unwrap(), certificate: None };
+    let receive = echo();
+    for (sent, expected) in [
+        (&[][..], None),
+        (&["bearer ada"], None),
+        (&["bEARER stranger"], Some(401)),
+        (&["Bearer ada", "Bearer ada"], Some(400)),
+    ] {
+        let mut headers = HeaderMap::new();
+        for value in sent {
+            headers.append(AUTHORIZATION, HeaderValue::from_static(value));
+        }
+        let answer = remote.admit(&*receive, &mut headers).await.err();
+        assert_eq!(answer.map(|answer| answer.status().as_u16()), expected, "{sent:?}");
+    }
+    assert_eq!(receive.turned_away.lock().unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_message_goes_in_and_its_reply_comes_out() {
     let running = running().await;
