@@ -6,10 +6,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use x509_parser::asn1_rs::{Tag, ToDer};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
+use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::FromDer;
-use x509_parser::x509::X509Name;
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
 use crate::principal::Identity;
 
@@ -57,11 +59,11 @@ impl Certificate {
         let first = |kind: &str| names.iter().find(|name| name.starts_with(kind));
         let subject = first("uri:").or_else(|| first("dns:")).or_else(|| first("email:")).or_else(|| first("cn:"));
         let subject = subject.ok_or(Nameless::NoName)?;
-        let issuer = usable(&certificate.issuer().to_string()).ok_or(Nameless::NoName)?.to_owned();
+        let issuer = distinguished(certificate.issuer()).ok_or(Nameless::NoName)?;
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
         identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
         let digest: [u8; 32] = Sha256::digest(der).into();
-        let fingerprint: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+        let fingerprint: String = digest.iter().map(hex).collect();
         let validity = certificate.validity();
         let valid = validity.not_before.timestamp()..=validity.not_after.timestamp();
         Ok(Self { names: names.into(), fingerprint: fingerprint.into(), digest, valid, identity: identity.into() })
@@ -101,6 +103,58 @@ where
         return None;
     }
     first.as_str().ok().and_then(usable)
+}
+
+/// A distinguished name as text: two names that differ have texts that differ. Otherwise one attribute of an intermediate
+/// authority could spell out the name of another one.
+fn distinguished(name: &X509Name<'_>) -> Option<String> {
+    let mut all = Vec::new();
+    for relative in name.iter_rdn() {
+        let attributes = relative.iter().map(attribute).collect::<Option<Vec<_>>>()?;
+        all.push(attributes.join(" + "));
+    }
+    usable(&all.join(", ")).map(str::to_owned)
+}
+
+/// One attribute by RFC 4514, sections 2.3 and 2.4: its short name, if that is its alone, and its text, else its DER.
+fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
+    let (kind, value) = (attribute.attr_type(), attribute.attr_value());
+    let name = oid2abbrev(kind, oid_registry()).ok().filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
+    let name = name.map_or_else(|| kind.to_id_string(), str::to_owned);
+    let utf8 = || std::str::from_utf8(value.data).ok();
+    let value = match value.tag() {
+        Tag::NumericString | Tag::PrintableString | Tag::Utf8String | Tag::Ia5String => escaped(utf8()?),
+        Tag::VisibleString | Tag::GeneralString | Tag::T61String => escaped(utf8()?),
+        Tag::BmpString => {
+            let units = value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+            escaped(&char::decode_utf16(units).collect::<Result<String, _>>().ok()?)
+        }
+        _ => format!("#{}", value.to_der_vec().ok()?.iter().map(hex).collect::<String>()),
+    };
+    Some(format!("{name}={value}"))
+}
+
+/// RFC 4514, section 2.4.
+fn escaped(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    let last = text.chars().count().saturating_sub(1);
+    for (at, character) in text.chars().enumerate() {
+        match character {
+            ',' | '+' | '"' | '\\' | '<' | '>' | ';' => all.extend(['\\', character]),
+            '#' if at == 0 => all.push_str("\\#"),
+            ' ' if at == 0 || at == last => all.push_str("\\ "),
+            control if control.is_control() => {
+                let mut bytes = [0; 4];
+                all.extend(control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{}", hex(&byte))));
+            }
+            plain => all.push(plain),
+        }
+    }
+    all
+}
+
+fn hex(byte: &u8) -> String {
+    format!("{byte:02x}")
 }
 
 fn usable(text: &str) -> Option<&str> {

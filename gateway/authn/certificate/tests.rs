@@ -1,12 +1,18 @@
 //! Tests of `certificate`.
 
-use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair, SanType};
+use rcgen::{CertificateParams, CertifiedIssuer, DnType, DnValue, KeyPair, SanType};
 
 use super::*;
 
 fn read(edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Nameless> {
+    read_from(&[(DnType::CommonName, "Test CA".into())], edit)
+}
+
+/// A certificate of an authority of this name.
+fn read_from(name: &[(DnType, DnValue)], edit: impl FnOnce(&mut CertificateParams)) -> Result<Certificate, Nameless> {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
-    authority.distinguished_name.push(DnType::CommonName, "Test CA");
+    authority.distinguished_name = rcgen::DistinguishedName::new();
+    name.iter().for_each(|(kind, value)| authority.distinguished_name.push(kind.clone(), value.clone()));
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -56,4 +62,35 @@ fn certificates_without_a_usable_name_are_nobody() {
     for garbage in [&b""[..], b"\x30\x03abc", &[0x30; 100]] {
         assert_eq!(Certificate::read(garbage).unwrap_err(), Nameless::Unreadable);
     }
+}
+
+/// An intermediate authority writes its own name: it must not be able to write another's.
+#[test]
+fn one_attribute_cannot_spell_out_two() {
+    let issuer = |name: &[(DnType, DnValue)]| {
+        let read = read_from(name, |params| params.distinguished_name.push(DnType::CommonName, "ci")).unwrap();
+        read.identity.issuer.strip_prefix("certificate:").unwrap().to_owned()
+    };
+    let organisation = |text: &str| issuer(&[(DnType::OrganizationName, text.into())]);
+    let honest = issuer(&[(DnType::OrganizationName, "corp".into()), (DnType::CommonName, "Corp CA".into())]);
+    assert_eq!(honest, "O=corp, CN=Corp CA");
+    for (text, expected) in [
+        ("corp, CN=Corp CA", "O=corp\\, CN=Corp CA"),
+        ("corp + CN=Corp CA", "O=corp \\+ CN=Corp CA"),
+        ("corp\\", "O=corp\\\\"),
+        ("\"a\" <b>;", "O=\\\"a\\\" \\<b\\>\\;"),
+        ("#0c0141", "O=\\#0c0141"),
+        (" corp ", "O=\\ corp\\ "),
+        (" ", "O=\\ "),
+        ("a\0b\n", "O=a\\00b\\0a"),
+        ("caf\u{e9} a#b =c", "O=caf\u{e9} a#b =c"),
+    ] {
+        assert_eq!(organisation(text), expected);
+    }
+    // What is no text is shown as such, and kinds without a name by their number.
+    assert_eq!(issuer(&[(DnType::CustomDnType(vec![1, 2, 3, 4]), "x".into())]), "1.2.3.4=x");
+    let wide = DnValue::BmpString("A, B".try_into().unwrap());
+    assert_eq!(issuer(&[(DnType::CommonName, wide)]), "CN=A\\, B");
+    let wider = DnValue::UniversalString("A".try_into().unwrap());
+    assert_eq!(issuer(&[(DnType::CommonName, wider)]), "CN=#1c0400000041");
 }
