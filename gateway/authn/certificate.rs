@@ -94,7 +94,7 @@ fn names(certificate: &X509Certificate<'_>) -> Result<Vec<Box<str>>, Nameless> {
 /// An attribute that stands once. Of several, none can be trusted to be the one that was meant.
 fn single<'a, 'n, I>(name: &'a X509Name<'n>, attribute: impl FnOnce(&'a X509Name<'n>) -> I) -> Option<&'a str>
 where
-    I: Iterator<Item = &'a x509_parser::x509::AttributeTypeAndValue<'n>>,
+    I: Iterator<Item = &'a AttributeTypeAndValue<'n>>,
     'n: 'a,
 {
     let mut all = attribute(name);

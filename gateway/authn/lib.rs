@@ -10,6 +10,7 @@ pub mod key;
 mod principal;
 mod resource;
 mod scope;
+mod strict;
 mod token;
 
 use std::fmt;
