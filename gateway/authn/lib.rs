@@ -158,13 +158,13 @@ impl Authenticator {
             (Peer::Address(address), _) => match certificate.filter(|_| self.certificates) {
                 Some(certificate) => Principal::new(Arc::clone(&certificate.identity)),
                 None if address.to_canonical().is_loopback() && self.open[0] => return Ok(self.local.clone()),
-                None if self.open[1] => return Ok(self.anonymous.clone()),
+                None if self.open[1] => self.anonymous.clone(),
                 None => return Err(Unknown::Missing.into()),
             },
         };
         match self.needs.base(&principal) {
             true => Ok(principal.on(certificate)),
-            false => Err(Refused::known(Unknown::Scope, &principal)),
+            false => Err(Refused::known(lacks_scopes(&principal), &principal)),
         }
     }
 
@@ -195,23 +195,29 @@ impl Authenticator {
         }
     }
 
-    /// The challenge for a call of a tool, with every scope that it needs, when the caller lacks one of them.
+    /// Whether the caller has the scopes that a call of a tool needs. If not: why, and the challenge with all of them.
     ///
     /// # Errors
-    /// The value of `WWW-Authenticate`.
-    pub fn may_call(&self, caller: &Principal, slug: &str, own: &str, at: Resource<'_>) -> Result<(), String> {
+    /// [`Unknown::Scope`], or [`Unknown::Missing`] of a caller that has shown nothing, with `WWW-Authenticate`.
+    pub fn may_call(
+        &self,
+        caller: &Principal,
+        slug: &str,
+        own: &str,
+        at: Resource<'_>,
+    ) -> Result<(), (Unknown, String)> {
         let Some(scopes) = self.needs.lacking(caller, slug, own) else { return Ok(()) };
-        Err(self.insufficient(&scopes, at))
-    }
-
-    /// The challenge that asks for more scopes: all that one operation needs.
-    #[must_use]
-    pub fn insufficient(&self, scopes: &[&str], at: Resource<'_>) -> String {
         let (scopes, words) = (scopes.join(" "), "this call needs more scopes");
-        match &self.tokens {
-            Some(tokens) => tokens.names().challenge(Some(("insufficient_scope", words)), Some(&scopes), at),
-            None => format!("Bearer error=\"insufficient_scope\", error_description=\"{words}\", scope=\"{scopes}\""),
-        }
+        let why = lacks_scopes(caller);
+        let error = error_of(why).map(|error| (error, words));
+        let challenge = match (&self.tokens, error) {
+            (Some(tokens), _) => tokens.names().challenge(error, Some(&scopes), at),
+            (None, Some((error, _))) => {
+                format!("Bearer error=\"{error}\", error_description=\"{words}\", scope=\"{scopes}\"")
+            }
+            (None, None) => format!("Bearer scope=\"{scopes}\""),
+        };
+        Err((why, challenge))
     }
 
     /// The protected resource metadata at a path that begins with [`WELL_KNOWN`], if tokens are taken.
@@ -219,6 +225,11 @@ impl Authenticator {
     pub fn metadata(&self, path: &str) -> Option<String> {
         self.tokens.as_ref()?.names().document(path)
     }
+}
+
+/// What a caller without a scope that it needs is told. Who has shown nothing is asked to sign in, not for more.
+fn lacks_scopes(caller: &Principal) -> Unknown {
+    if &*caller.issuer == ANONYMOUS { Unknown::Missing } else { Unknown::Scope }
 }
 
 /// Never shows the bearer token.

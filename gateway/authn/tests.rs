@@ -130,6 +130,30 @@ async fn scopes_that_every_request_needs_are_asked_of_everybody_but_the_local_us
     assert_eq!(ask(&config, at(HERE[0]), Some(&text)).await.unwrap(), "key");
 }
 
+/// A client that is told 403 does not sign in.
+#[tokio::test]
+async fn who_has_shown_nothing_is_asked_to_sign_in_and_not_for_more_scopes() {
+    let open = Config { anonymous: Anonymous::Everywhere, ..with_key() };
+    let mut required = open.clone();
+    required.scopes.required = vec!["mcp:call".into()];
+    assert_eq!(ask(&required, at(OTHERS[0]), None).await, Err(Unknown::Missing));
+    assert_eq!(ask(&required, at(OTHERS[0]), required.key.as_deref()).await, Err(Unknown::Scope));
+    let mut tools = open;
+    tools.scopes.tools = vec![ToolScopes { tools: vec!["a/*".into()], scopes: vec!["wide".into()] }];
+    let call = |config: &Config, issuer: &str| {
+        let authenticator = Authenticator::start(config, &outside(), None).unwrap();
+        authenticator.may_call(&Principal::new(Identity::new(issuer, "x")), "a", "t", Resource::All)
+    };
+    assert_eq!(call(&tools, ANONYMOUS), Err((Unknown::Missing, "Bearer scope=\"wide\"".to_owned())));
+    let (why, challenge) = call(&tools, KEY).unwrap_err();
+    assert!(why == Unknown::Scope && challenge.contains("insufficient_scope"), "{challenge}");
+    tools.public_url = Some("https://gw.test".parse().unwrap());
+    tools.issuers = vec![token::tests::issuer("http://127.0.0.1:1")];
+    let (why, challenge) = call(&tools, ANONYMOUS).unwrap_err();
+    assert!(why == Unknown::Missing && !challenge.contains("error"), "{challenge}");
+    assert!(challenge.contains("scope=\"wide\"") && challenge.contains("resource_metadata="), "{challenge}");
+}
+
 #[tokio::test]
 async fn a_certificate_is_a_principal_where_it_is_asked_for() {
     let mut params = rcgen::CertificateParams::new(vec!["ci.test".into()]).unwrap();

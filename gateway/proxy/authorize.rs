@@ -211,7 +211,7 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     }
     let at = asked.endpoint.resource();
     let scopes = asked.setup.authenticator.may_call(&asked.principal, &entry.slug, &entry.item.key, at);
-    scopes.map_err(|challenge| Problem::insufficient_scope(&challenge).of_server(&entry.slug))?;
+    scopes.map_err(|(why, challenge)| Problem::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
     let judged = judge(asked, &seen.verdict, &entry.target(Kind::Tool))?;
     let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);

@@ -184,11 +184,14 @@ impl Problem {
         problem
     }
 
-    /// The caller may see this, but its credential was not given the scopes that the call needs.
-    pub(crate) fn insufficient_scope(challenge: &str) -> Self {
-        let words = "the credential lacks a scope that this call needs: WWW-Authenticate names them all";
-        let mut problem = Self::new(code::FORBIDDEN, words).status(StatusCode::FORBIDDEN);
-        problem.challenge = HeaderValue::from_str(challenge).ok();
+    /// The caller may see this, but its credential, if it has shown one, was not given the scopes that the call needs.
+    pub(crate) fn insufficient_scope(why: Unknown, challenge: &str) -> Self {
+        let mut problem = Self::unauthenticated(why, challenge);
+        problem.message = match why {
+            Unknown::Missing => "this call needs a credential with scopes: WWW-Authenticate names them all",
+            _ => "the credential lacks a scope that this call needs: WWW-Authenticate names them all",
+        }
+        .into();
         problem.denied(SCOPES.into())
     }
 
