@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -124,10 +123,11 @@ impl fmt::Debug for Key {
 }
 
 /// All keys, ready to compare.
-pub(crate) struct Ring(HashMap<Box<str>, Held>);
+pub(crate) struct Ring(HashMap<Box<str>, Held, ahash::RandomState>);
 
 struct Held {
-    hash: [u8; 32],
+    /// Compares in constant time.
+    hash: blake3::Hash,
     expires: u64,
     revoked: bool,
     principal: Principal,
@@ -142,7 +142,7 @@ impl Ring {
             identity.scopes = scopes(&key.scopes);
             identity.agent = key.agent.as_deref().map(Into::into);
             Held {
-                hash: key.hash,
+                hash: key.hash.into(),
                 expires: key.expires.unwrap_or(u64::MAX),
                 revoked: key.revoked.is_some(),
                 principal: Principal::new(identity),
@@ -152,12 +152,11 @@ impl Ring {
     }
 
     /// The holder of a key whose text begins with [`PREFIX`]; `hash` is of the whole text.
-    pub(crate) fn find(&self, text: &str, hash: &[u8; 32], now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
+    pub(crate) fn find(&self, text: &str, hash: blake3::Hash, now: impl FnOnce() -> u64) -> Result<Principal, Refused> {
         let id = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..ID_BYTES * 2)).unwrap_or_default();
         let held = self.0.get(id);
         // An unknown id takes as long as a wrong secret.
-        let expected = held.map_or(&[0; 32], |held| &held.hash);
-        let proved = bool::from(hash.ct_eq(expected));
+        let proved = hash == held.map_or([0; 32].into(), |held| held.hash);
         match held.filter(|_| proved) {
             None => Err(Unknown::Invalid.into()),
             Some(held) if held.revoked => Err(Refused::known(Unknown::Revoked, &held.principal)),

@@ -17,8 +17,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use subtle::ConstantTimeEq;
-
 pub use certificate::{CERTIFICATE, Certificate, Nameless};
 pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
 pub use fetch::Outside;
@@ -93,7 +91,7 @@ impl From<Unknown> for Refused {
 /// Turns credentials into principals.
 pub struct Authenticator {
     /// BLAKE3 of the single key, so that comparing takes the same time for every guess.
-    single: Option<[u8; 32]>,
+    single: Option<blake3::Hash>,
     holder: Principal,
     ring: key::Ring,
     tokens: Option<Tokens>,
@@ -124,7 +122,7 @@ impl Authenticator {
             Anonymous::Everywhere => [true, true],
         };
         Ok(Self {
-            single: config.key.as_ref().map(|key| *blake3::hash(key.as_bytes()).as_bytes()),
+            single: config.key.as_ref().map(|key| blake3::hash(key.as_bytes())),
             holder: principal(KEY, "default"),
             ring: key::Ring::new(keys, |scopes| needs.expand(scopes.iter().map(String::as_str))),
             tokens: Tokens::start(config, outside, old.and_then(|old| old.tokens.as_ref())),
@@ -169,15 +167,15 @@ impl Authenticator {
     }
 
     async fn bearer(&self, bearer: &str, shown: Shown<'_>) -> Result<Principal, Refused> {
-        let digest = *blake3::hash(bearer.as_bytes()).as_bytes();
-        if self.single.is_some_and(|single| bool::from(single.ct_eq(&digest))) {
+        let digest = blake3::hash(bearer.as_bytes());
+        if self.single == Some(digest) {
             return Ok(self.holder.clone());
         }
         if bearer.starts_with(key::PREFIX) {
-            return self.ring.find(bearer, &digest, token::now);
+            return self.ring.find(bearer, digest, token::now);
         }
         match &self.tokens {
-            Some(tokens) => tokens.holder(bearer, &digest, &self.needs, shown).await,
+            Some(tokens) => tokens.holder(bearer, digest.as_bytes(), &self.needs, shown).await,
             None => Err(Unknown::Invalid.into()),
         }
     }

@@ -7,7 +7,7 @@ fn ring(keys: &[Key]) -> Ring {
 }
 
 fn find(ring: &Ring, text: &str, now: u64) -> Result<Principal, Unknown> {
-    ring.find(text, blake3::hash(text.as_bytes()).as_bytes(), || now).map_err(|refused| refused.why)
+    ring.find(text, blake3::hash(text.as_bytes()), || now).map_err(|refused| refused.why)
 }
 
 #[test]
