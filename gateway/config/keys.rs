@@ -62,7 +62,7 @@ pub(crate) fn read(path: &Path, cwd: &Path, problems: &mut Problems) -> Option<V
         }
     };
     let mut layer = Layer::new(node);
-    let file = layer.check_as::<File>(problems)?;
+    let file = layer.check_as::<File>("docs/authentication.md", problems)?;
     let mut reader = Reader { layer: &layer, problems, wrong: !layer.damaged.is_empty(), ids: BTreeSet::new() };
     if file.keys.len() > KEYS {
         reader.error(&["keys"], "has more than 10000 keys", "take out those that were revoked");

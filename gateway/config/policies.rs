@@ -222,7 +222,7 @@ fn stand_in(name: &str) -> Written {
 }
 
 /// One file as a type; `None` when it cannot be read. Whatever is wrong is reported.
-fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mut Problems) -> Option<Form<T>> {
+fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, cases: bool, problems: &mut Problems) -> Option<Form<T>> {
     let node = match source::read_file(path, cwd, false) {
         Ok(node) => node,
         Err(problem) => {
@@ -231,7 +231,8 @@ fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mu
         }
     };
     let mut empty = Vec::new();
-    if !nulls {
+    // An argument of a case may be null.
+    if !cases {
         unsaid(&node, &mut Vec::new(), &mut empty);
     }
     let mut layer = Layer::new(node.clone());
@@ -241,7 +242,8 @@ fn form<T: DeserializeOwned>(path: &Path, cwd: &Path, nulls: bool, problems: &mu
         problems.push(Problem::error(place, key.join("."), "has no value").hint(hint));
         damaged.push(key);
     }
-    let left = layer.check_as::<T>(problems);
+    let reference = if cases { "`lockgate schema --cases`" } else { "`lockgate schema --policy`" };
+    let left = layer.check_as::<T>(reference, problems);
     damaged.extend(layer.damaged.iter().cloned());
     Some(Form { node, left, damaged, gone: layer.damaged })
 }

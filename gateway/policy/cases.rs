@@ -11,14 +11,16 @@ use crate::{Annotations, Certificate, Kind, Policy, Subject, Target};
 
 /// A file of cases.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct Cases {
     /// Where this file's schema is, for editors. Not read.
-    #[serde(rename = "$schema")]
+    #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
     /// The policy files, folders or patterns that are tested, relative to this file. Default: the file of the same name
     /// in the folder above, or all files there.
+    #[serde(default)]
     pub policies: Vec<String>,
+    /// The cases; `[]` where there is none.
     pub cases: Vec<Case>,
 }
 

@@ -10,12 +10,13 @@ use crate::{command, path, response, sql, url};
 
 /// Policies of Lockgate.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 pub struct File {
     /// Where this file's schema is, for editors. Not read.
-    #[serde(rename = "$schema")]
+    #[serde(default, rename = "$schema")]
     pub schema: Option<String>,
-    /// The policies. Their order means nothing: whatever a policy denies is denied, and what no policy allows is too.
+    /// The policies. Their order means nothing: whatever a policy denies is denied, and what no policy allows is too. `[]` where
+    /// there is none: a file without this key has lost its policies.
     pub policies: Vec<Policy>,
 }
 

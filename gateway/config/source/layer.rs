@@ -31,11 +31,11 @@ impl Layer {
 
     /// Reports and takes out whatever does not fit the raw types of a configuration.
     pub fn check(&mut self, problems: &mut Problems) {
-        self.check_as::<Root>(problems);
+        self.check_as::<Root>("`lockgate schema`", problems);
     }
 
-    /// The same for another kind of file; gives what is left of it.
-    pub fn check_as<T: DeserializeOwned>(&mut self, problems: &mut Problems) -> Option<T> {
+    /// The same for another kind of file; gives what is left of it. `reference` is what says how such a file is written.
+    pub fn check_as<T: DeserializeOwned>(&mut self, reference: &str, problems: &mut Problems) -> Option<T> {
         for _ in 0..MOST {
             let error = match self.root.to_figment().deserialize::<T>() {
                 Ok(value) => return Some(value),
@@ -43,7 +43,12 @@ impl Layer {
             };
             let path = error.path.clone();
             if !self.lost(&error, &path) {
-                problems.push(self.explain(&error, &path));
+                problems.push(self.explain(&error, &path, reference));
+            }
+            if path.is_empty() {
+                // The file as a whole lacks something: there is nothing to take out that would mend it.
+                self.damaged.push(path);
+                return None;
             }
             let written = self.written(&path);
             let parent = path.split_last().and_then(|(_, parent)| self.root.get(parent));
@@ -79,7 +84,7 @@ impl Layer {
         self.damaged.contains(&whole)
     }
 
-    fn explain(&self, error: &Error, path: &[String]) -> Problem {
+    fn explain(&self, error: &Error, path: &[String], reference: &str) -> Problem {
         let key = self.written(path).join(".");
         let place = self.root.place_of(path).unwrap_or(Place::Nowhere);
         let shown = self.root.get(path).map(|node| node.shown(path)).unwrap_or_default();
@@ -108,15 +113,17 @@ impl Layer {
                     ("text", _) => problem.hint("write one value"),
                     ("a list", _) => problem.hint("write [a, b]"),
                     (SECTION, _) => problem.hint("put its keys below it"),
-                    _ => problem.hint("`lockgate schema` says what fits"),
+                    _ => problem.hint(format!("{reference} says what fits")),
                 }
             }
             Kind::Message(message) => match message.split_once(HINT) {
                 Some((what, hint)) => Problem::error(place, key, format!("{what}{shown}")).hint(hint),
                 None => Problem::error(place, key, format!("{message}{shown}")),
             },
+            Kind::MissingField(name) if path.is_empty() => Problem::error(place, "", format!("lacks `{name}`"))
+                .hint(format!("write `{name}: []` where there is none: a file without it may have lost what was in it")),
             Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
-                .hint("it has to be given; `lockgate schema` and `lockgate schema --policy` say what else may be"),
+                .hint(format!("it has to be given; {reference} says what else may be")),
             _ => Problem::error(place, key, "does not fit here"),
         }
     }

@@ -16,6 +16,8 @@ use crate::problem::{Place, Problem};
 
 const NODES: usize = 100_000;
 const ALIASES: usize = 1_000;
+/// The hint where a value begins with what means something there.
+const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning * & ! \" and { mean something else";
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let place = |at: Location| Place::File {
@@ -28,9 +30,41 @@ pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
         Err(error) => {
             let what = plain(&error.without_snippet().to_string());
             let at = error.location().unwrap_or(Location::UNKNOWN);
-            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")).hint(STOPPED))
+            let hint = if scanned(&what) && needs_quotes(text, at) { QUOTES } else { STOPPED };
+            Err(Problem::error(place(at), "", format!("not valid YAML: {what}")).hint(hint))
         }
     }
+}
+
+/// Whether the parser stopped at a character, and not at what the text comes to.
+fn scanned(what: &str) -> bool {
+    ["anchor", "tag", "trailing", "while scanning", "while parsing"].iter().any(|word| what.contains(word))
+}
+
+/// Whether the value where the parser stopped begins with what means something in YAML, as patterns and conditions may.
+fn needs_quotes(text: &str, at: Location) -> bool {
+    let number = |at: u64| usize::try_from(at).ok().and_then(|at| at.checked_sub(1));
+    let line = number(at.line()).and_then(|line| text.lines().nth(line)).unwrap_or_default();
+    let read: Vec<char> = line.chars().take(number(at.column()).unwrap_or_default().saturating_add(1)).collect();
+    let blank = |at: usize| read.get(at).is_none_or(|c| c.is_whitespace());
+    // Where values begin: in quotes nothing does.
+    let (mut begins, mut quote, mut fresh) = (None, None, true);
+    for (at, &c) in read.iter().enumerate() {
+        match quote {
+            Some(open) => quote = (c != open).then_some(open),
+            None if c.is_whitespace() => {}
+            None if fresh && c == '-' && blank(at + 1) => {}
+            // What was a section until more followed it.
+            None if c == '}' => (begins, fresh) = (Some('{'), false),
+            None if matches!(c, ',' | '[') || c == ':' && blank(at + 1) => fresh = true,
+            None if fresh => {
+                (begins, fresh) = (Some(c), c == '{');
+                quote = matches!(c, '"' | '\'').then_some(c);
+            }
+            None => {}
+        }
+    }
+    begins.is_some_and(|c| matches!(c, '*' | '&' | '!' | '"' | '\'' | '{'))
 }
 
 fn options() -> serde_saphyr::Options {

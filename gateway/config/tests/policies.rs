@@ -196,3 +196,64 @@ policies:
     );
     assert_eq!(warned("auth: { keys_file: keys.yaml }"), [certificates]);
 }
+
+/// A file that was cut off must not take its denies along.
+#[test]
+fn a_file_that_lost_its_policies_is_a_mistake() {
+    let hint = "write `policies: []` where there is none: a file without it may have lost what was in it";
+    for (text, place) in [("", "p.yaml"), ("# only words\n", "p.yaml"), ("$schema: x\n", "p.yaml:1:1"), ("---\n", "p.yaml")] {
+        let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+        let alone = crate::policies::load(&["p.yaml".into()], given.path()).unwrap_err();
+        let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();
+        assert_eq!(given.messages(), [format!("{place}: lacks `policies` — {hint}")], "{text:?}");
+        assert_eq!(alone, given.messages(), "{text:?}");
+        let cases = crate::policies::cases("p.yaml".as_ref(), given.path()).unwrap_err();
+        assert!(cases.problems[0].to_string().contains("lacks `cases` — write `cases: []`"), "{cases}");
+    }
+    for text in ["policies:\n", "policies: {}\n", "polices: []\n"] {
+        let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
+        let told = given.messages();
+        assert!((1..=2).contains(&told.len()), "{told:?}");
+    }
+    let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", "policies: []\n")]);
+    assert_eq!(given.loaded().config.policy.documents.len(), 1);
+}
+
+/// What people write without quotes because it is a pattern or a condition to them.
+#[test]
+fn a_value_that_needs_quotes_is_told_to() {
+    let told = |what: &str| {
+        let text = format!("policies:\n  - name: a\n    effect: allow\n    {what}\n");
+        Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", &text)]).messages().join("\n")
+    };
+    for bad in [
+        "what: { tools: [*] }",
+        "what: { tools: [a/b, */read] }",
+        "what:\n      tools:\n        - *",
+        "when: !(\"x\" in subject.roles)",
+        "when: \"oncall\" in subject.roles && target.server == \"db\"",
+        "what: { tools: [{a,b}/x] }",
+        "when: {a} in b",
+    ] {
+        let told = told(bad);
+        assert!(told.contains("put the whole value in quotes"), "{bad}: {told}");
+    }
+    let other = "the mistake is here or just before";
+    for bad in ["what: { tools: [\"a\" }", "what: { tools: [x/y]", "\"effect\": deny", "description: see: this"] {
+        let told = told(bad);
+        assert!(told.contains(other), "{bad}: {told}");
+    }
+}
+
+#[test]
+fn each_kind_of_file_has_its_own_reference() {
+    let policy = "policies:\n  - { name: a, effect: allow, dry_run: 'yes' }\n  - { name: b }\n";
+    let cases = "cases:\n  - { name: a, expect: allow, as: { roles: x } }\n  - { name: b, expect: allow, says: [x] }\n  - { name: c }\n";
+    let config = "policy: { files: [p.yaml] }\nnames: { max_length: x }\n";
+    let given = Given::files(&[("lockgate.yaml", config), ("p.yaml", policy), ("c.yaml", cases)]);
+    let told = given.messages().join("\n");
+    assert!(told.contains("not text — `lockgate schema --policy` says what fits"), "{told}");
+    assert!(told.contains("it has to be given; `lockgate schema --policy` says what else may be"), "{told}");
+    let told = crate::policies::cases("c.yaml".as_ref(), given.path()).unwrap_err().to_string();
+    assert!(told.contains("it has to be given; `lockgate schema --cases` says what else may be"), "{told}");
+}
