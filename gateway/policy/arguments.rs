@@ -18,8 +18,8 @@ use crate::file::{self, Effect, Others};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
-pub(crate) use pointer::undisguised;
 use pointer::{Found, Pointer};
+pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
 use structural::Structural;
 

@@ -272,6 +272,7 @@ impl Policy {
                     Because::Hidden => None,
                     Because::Arguments(refusal) => Some(refusal.0),
                     Because::Failure(words) => Some(words),
+                    Because::Unjudged(words, argument) => Some(format!("{words} ({argument})")),
                 };
                 Outcome { decision, rule: denied.rule.to_string(), words, forwards: None }
             }

@@ -11,6 +11,7 @@ use crate::file::{self, Effect};
 use crate::lists;
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
+use crate::policy::DEFAULT;
 use crate::rate;
 use crate::response::Response;
 use crate::rule::{Rule, What, Who};
@@ -58,6 +59,10 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
                 let hint = "leave the key out where anything fits; docs/policy.md says how names are written".into();
                 Mistake { at: None, path, what, hint }
             }));
+            if is_reserved(&entry.policy.name) {
+                let what = "stands for something else in records and answers: `default`, `pins` and all that begins with `policy.`";
+                found.push(mistake(&["name"], what, "give it another name"));
+            }
             if let Some(other) = names.insert(entry.policy.name.clone(), place) {
                 found.push(mistake(
                     &["name"],
@@ -75,6 +80,11 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
     }
     rules.sort_by(|a, b| a.name.cmp(&b.name));
     if mistakes.is_empty() { Ok(rules) } else { Err(mistakes) }
+}
+
+/// Names of what decides besides policies: silence, the lock file, the lists of the configuration.
+fn is_reserved(name: &str) -> bool {
+    name == DEFAULT || name == "pins" || name.starts_with("policy.")
 }
 
 fn mistake(path: &[&str], what: impl Into<String>, hint: impl Into<String>) -> Mistake {

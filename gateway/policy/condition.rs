@@ -12,11 +12,13 @@ use cel::extractors::This;
 use cel::{Context, ExecutionError, Program, Value};
 use regex::Regex;
 
-use crate::arguments::{expression, undisguised};
+use crate::arguments::{expression, pointer, undisguised};
 use crate::{Refusal, Subject, Target};
 use inspect::Findings;
 
 const MAX_BYTES: usize = 2048;
+/// Most arguments that are named when one of them has another type.
+const MAX_TOLD: usize = 3;
 
 /// A compiled condition.
 pub(crate) struct Condition {
@@ -59,6 +61,12 @@ impl Condition {
         base.add_function("matches", matches).map_err(|error| error.to_string())?;
         let condition = Self { program, base, findings };
         condition.try_samples()?;
+        if condition.findings.asks_nothing() {
+            world::samples(|sample| match condition.holds(sample)? {
+                true => Ok(()),
+                false => Err("never holds, whoever asks for whatever: take the policy out, or `when`".into()),
+            })?;
+        }
         Ok(condition)
     }
 
@@ -93,6 +101,28 @@ impl Condition {
         self.run(world).map_err(|failed| failed.words)
     }
 
+    /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when that was something else.
+    pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
+        let (failed, arguments) = (self.run(world).err()?, world.arguments?);
+        let members = &self.findings.members;
+        // What it goes through on its way to others is not what it takes.
+        let last =
+            |steps: &&Vec<String>| !members.iter().any(|other| other.len() > steps.len() && other.starts_with(steps));
+        let mut named = members.iter().filter(last);
+        match failed.why {
+            Why::Missing(name) => {
+                let steps =
+                    named.find_map(|steps| missing(arguments, steps).filter(|way| way.last() == Some(&name)))?;
+                Some(format!("{} is missing", pointer(steps)))
+            }
+            Why::Type => {
+                let given: Vec<String> = named.filter_map(|steps| given(arguments, steps)).take(MAX_TOLD).collect();
+                (!given.is_empty()).then(|| format!("it cannot take an argument as it is: {}", given.join(", ")))
+            }
+            Why::Other => None,
+        }
+    }
+
     fn run(&self, world: World<'_>) -> Result<bool, Failed> {
         let mut scope = self.base.new_inner_scope();
         if self.findings.uses("subject") {
@@ -107,23 +137,23 @@ impl Condition {
         if let Some(arguments) = world.arguments.filter(|_| self.findings.uses("arguments")) {
             let bound = self.findings.bound();
             let words = || format!("the arguments have more than {bound} values, too many for its loops");
-            let value = world::arguments(arguments, bound).ok_or_else(|| Failed { words: words(), missing: false })?;
+            let value = world::arguments(arguments, bound).ok_or_else(|| Failed { words: words(), why: Why::Other })?;
             scope.add_variable_from_value("arguments", value);
         }
         match self.program.execute(&scope) {
             Ok(Value::Bool(holds)) => Ok(holds),
             Ok(other) => {
                 let words = format!("it gives a {}, not true or false", other.type_of());
-                Err(Failed { words, missing: false })
+                Err(Failed { words, why: Why::Other })
             }
-            Err(error) => Err(Failed { words: brief(&error), missing: matches!(error, ExecutionError::NoSuchKey(_)) }),
+            Err(error) => Err(Failed { words: brief(&error), why: Why::of(&error) }),
         }
     }
 
     /// Runs it on a few callers. Only arguments that it wants may be missing there.
     fn try_samples(&self) -> Result<(), String> {
         world::samples(|sample| match self.run(sample) {
-            Err(failed) if !(failed.missing && self.needs_arguments()) => {
+            Err(failed) if !(matches!(failed.why, Why::Missing(_)) && self.needs_arguments()) => {
                 Err(format!("does not evaluate: {}", failed.words))
             }
             _ => Ok(()),
@@ -131,11 +161,59 @@ impl Condition {
     }
 }
 
+/// The way to what is not there, as far as it goes; nothing when all of it is.
+fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a [String]> {
+    let mut value = arguments;
+    for (at, step) in steps.iter().enumerate() {
+        match value.get(step) {
+            Some(inner) => value = inner,
+            None if step == "*" => return None,
+            None => return steps.get(..=at),
+        }
+    }
+    None
+}
+
+/// An argument that is there, and its type.
+fn given(arguments: &serde_json::Value, steps: &[String]) -> Option<String> {
+    use serde_json::Value as Json;
+    let value = steps.iter().try_fold(arguments, |value, step| value.get(step))?;
+    let kind = match value {
+        Json::Null => "null",
+        Json::Bool(_) => "true or false",
+        Json::Number(number) if number.is_f64() => "a number with a fraction",
+        Json::Number(_) => "a whole number",
+        Json::String(_) => "text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    };
+    Some(format!("{} is {kind}", pointer(steps)))
+}
+
 /// Why it could not be evaluated.
 struct Failed {
     words: String,
-    /// Something that it refers to is not there.
-    missing: bool,
+    why: Why,
+}
+
+enum Why {
+    /// A member of this name is not there.
+    Missing(String),
+    /// A value has another type than it takes.
+    Type,
+    Other,
+}
+
+impl Why {
+    fn of(error: &ExecutionError) -> Self {
+        use ExecutionError as E;
+        match error {
+            E::NoSuchKey(key) => Self::Missing(key.to_string()),
+            E::UnsupportedBinaryOperator(..) | E::ValuesNotComparable(..) | E::UnsupportedIndex(..) => Self::Type,
+            E::NoSuchOverload(_) | E::FunctionError { .. } => Self::Type,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl std::fmt::Debug for Condition {

@@ -48,7 +48,7 @@ enum Says {
     /// It is about something else; why.
     Misfits(Vec<String>),
     Failed(String),
-    /// It limits how often.
+    /// It limits how often, or what may come back.
     Limits,
     /// It is about the call, and the arguments are as it wants them.
     Holds,
@@ -141,7 +141,11 @@ fn step(rule: &Rule, says: &Says) -> Option<Step> {
     let words = match (says, rule.effect) {
         (Says::Misfits(_), _) => return None,
         (Says::Failed(words), _) => format!("cannot be evaluated, so it denies: {words}"),
-        (Says::Limits, _) => "limits how often".into(),
+        (Says::Limits, _) => match (&rule.rate, &rule.response) {
+            (None, _) => "limits what may come back".into(),
+            (_, None) => "limits how often".into(),
+            _ => "limits how often, and what may come back".into(),
+        },
         (Says::Holds, Effect::Allow) if judged => "allows it with these arguments".into(),
         (Says::Holds, Effect::Allow) => "allows it".into(),
         (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::{command, path, response, sql, url};
 
@@ -75,7 +75,7 @@ pub enum Effect {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Who {
-    /// Callers, as `issuer|subject`: `key|ci`, `local|user`, `https://login.example.com|*`.
+    /// Callers, as `issuer|subject`: `key|3f6c0e9a17d2b458`, `local|user`, `https://login.example.com|*`.
     pub principals: Option<Vec<String>>,
     pub roles: Option<Vec<String>>,
     pub organisations: Option<Vec<String>>,
@@ -161,7 +161,8 @@ pub struct Argument {
     pub set: Option<Set>,
 }
 
-/// Plain bounds of a value. Numbers are compared by value, text exactly.
+/// Plain bounds of a value. Numbers are compared by value, whole ones exactly: one that is sent with a fraction or an exponent and
+/// could stand for several of them is refused. Text is compared exactly.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bounds {
@@ -179,9 +180,9 @@ pub struct Bounds {
     /// Most characters of text, or items of a list.
     pub max_length: Option<u64>,
     /// Least number.
-    pub min: Option<f64>,
+    pub min: Option<Number>,
     /// Greatest number.
-    pub max: Option<f64>,
+    pub max: Option<Number>,
 }
 
 /// A value that policy puts in; exactly one of the two.

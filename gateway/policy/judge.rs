@@ -109,7 +109,7 @@ impl Policy {
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
-                    (Err(words), _) => return Err(denied(Because::Failure(words))),
+                    (Err(because), _) => return Err(denied(because)),
                     (Ok(false), _) => Err(Refusal("its condition does not hold for these arguments".into())),
                     (Ok(true), None) => Ok(()),
                     (Ok(true), Some(rules)) => rules.check(&mut own, &mut changes),
@@ -138,7 +138,7 @@ impl Policy {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
             let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
             rule.undisguised(arguments).map_err(|refusal| denied(Because::Arguments(refusal)))?;
-            if !self.holds(rule, question, arguments).map_err(|w| denied(Because::Failure(w)))? {
+            if !self.holds(rule, question, arguments).map_err(denied)? {
                 continue;
             }
             let checked = match &rule.arguments {
@@ -150,12 +150,18 @@ impl Policy {
         Ok(())
     }
 
-    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, String> {
+    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, Because> {
         if rule.is_settled_early() {
             return Ok(true);
         }
         let Question { subject, endpoint, target } = *question;
         let world = World { subject, endpoint, target: Some(target), arguments: Some(arguments) };
-        rule.holds(world).map_err(|words| format!("policy {}: {words}", rule.name))
+        rule.holds(world).map_err(|words| {
+            let words = format!("policy {}: {words}", rule.name);
+            match rule.when.as_ref().and_then(|when| when.amiss(world)) {
+                Some(argument) => Because::Unjudged(words, Refusal(argument)),
+                None => Because::Failure(words),
+            }
+        })
     }
 }

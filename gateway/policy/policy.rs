@@ -69,6 +69,8 @@ pub enum Because {
     Arguments(Refusal),
     /// A policy could not be evaluated: words for the log.
     Failure(String),
+    /// The same, because of an argument: words for the log, and for the caller, whose argument it is.
+    Unjudged(String, Refusal),
 }
 
 impl Policy {

@@ -61,6 +61,9 @@ impl Response {
         let mut mistakes: Vec<(Vec<String>, String)> = Vec::new();
         let mut wrong =
             |path: &[&str], what: String| mistakes.push((path.iter().map(|&key| key.into()).collect(), what));
+        if *spec == Spec::default() {
+            wrong(&[], "says nothing: leave it out, or say what may come back".into());
+        }
         if spec.max_bytes.is_some_and(|most| !(1..=1 << 30).contains(&most)) {
             wrong(&["max_bytes"], "must be from 1 to 1073741824".into());
         }

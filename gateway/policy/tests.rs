@@ -835,3 +835,125 @@ fn patterns_find_the_same_together_and_alone() {
         assert_eq!(together, alone.collect::<Vec<_>>(), "{name:?}");
     }
 }
+
+/// An argument is the caller's own: a model that is told which one is missing can send it.
+#[test]
+fn a_condition_that_fails_for_an_argument_names_it() {
+    let policy = policy(json!([
+        {"name": "pay", "effect": "allow", "when": "arguments.amount <= 100 && arguments.to.iban.startsWith('DE')"},
+    ]));
+    let because = |arguments: Value| {
+        let target = tool("bank__pay");
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
+        policy.judge(&verdict, &question, Some(arguments.to_string().as_bytes())).unwrap_err().because
+    };
+    for (arguments, wanted) in [
+        (json!({"to": {"iban": "DE"}}), "/amount is missing"),
+        (json!({"amount": 1}), "/to is missing"),
+        (json!({"amount": 1, "to": {}}), "/to/iban is missing"),
+        (
+            json!({"amount": "x", "to": {"iban": "DE"}}),
+            "it cannot take an argument as it is: /amount is text, /to/iban is text",
+        ),
+    ] {
+        match because(arguments.clone()) {
+            Because::Unjudged(log, argument) => {
+                assert!(argument.0 == wanted && log.starts_with("policy pay: "), "{arguments}: {log}, {argument}");
+            }
+            other => panic!("{arguments}: {other:?}"),
+        }
+    }
+    let large = because(json!({"amount": 1, "to": {"iban": "DE"}, "x": vec![0; 100_001]}));
+    assert!(matches!(large, Because::Failure(_)), "{large:?}");
+}
+
+#[test]
+fn names_that_stand_for_something_else_are_refused() {
+    for name in ["default", "pins", "policy.tools.deny", "policy.x"] {
+        let found = mistakes(json!([{"name": name, "effect": "allow"}]));
+        assert!(
+            found.len() == 1 && found[0].0 == "name" && found[0].1.contains("stands for something else"),
+            "{found:?}"
+        );
+    }
+    policy(json!([{"name": "defaults", "effect": "allow"}, {"name": "policy", "effect": "deny"}]));
+}
+
+#[test]
+fn what_can_never_be_fulfilled_is_a_mistake() {
+    let argument = |rule: Value| json!({"name": "a", "effect": "allow", "arguments": {"/x": rule}});
+    for (policy, path) in [
+        (argument(json!({"value": {"one_of": []}})), "arguments./x.value"),
+        (argument(json!({"value": {"equals": 1, "one_of": [2, 3]}})), "arguments./x.value"),
+        (argument(json!({"value": {"equals": 1, "none_of": [1.0]}})), "arguments./x.value"),
+        (argument(json!({"value": {"min": 9007199254740993_u64, "max": 9007199254740992_u64}})), "arguments./x.value"),
+        (argument(json!({"command": {"programs": []}})), "arguments./x.command"),
+        (argument(json!({"url": {}})), "arguments./x.url"),
+        (json!({"name": "a", "effect": "deny", "response": {}}), "response"),
+        (json!({"name": "a", "effect": "allow", "when": "false"}), "when"),
+        (json!({"name": "a", "effect": "deny", "when": "1 > 2 || \"a\" == \"b\""}), "when"),
+    ] {
+        let found = mistakes(json!([policy]));
+        assert!(found.len() == 1 && found[0].0 == path, "{policy}: {found:?}");
+    }
+    policy(json!([
+        argument(json!({"value": {"equals": 1, "one_of": [1.0, 2]}})),
+        {"name": "b", "effect": "allow", "when": "true"},
+        {"name": "c", "effect": "allow", "arguments": {"/x": {"url": {"any_host": true}}, "/y": {"command": {}}}},
+    ]));
+}
+
+/// Neighbours of large whole numbers are the same float.
+#[test]
+fn whole_numbers_are_compared_exactly() {
+    let passes = |rule: Value, sent: &str| {
+        let policy = policy(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"value": rule}}}]));
+        let (target, text) = (tool("a__t"), format!("{{\"x\": {sent}}}"));
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+        policy.answer(&question, Some(text.as_bytes())).decision == Expect::Allow
+    };
+    let max = || json!({"max": 9007199254740992_u64});
+    for good in ["9007199254740992", "1", "-5", "1.5", "9007199254740991.0"] {
+        assert!(passes(max(), good), "{good}");
+    }
+    for bad in ["9007199254740993", "9007199254740993.0", "9007199254740992.0", "1e300", "18446744073709551617"] {
+        assert!(!passes(max(), bad), "{bad}");
+    }
+    let one = || json!({"one_of": [1234567890123456789_u64, {"a": 9007199254740993_u64}]});
+    assert!(passes(one(), "1234567890123456789") && passes(one(), "{\"a\": 9007199254740993}"));
+    for bad in
+        ["1234567890123456788.0", "1234567890123456789.0", "{\"a\": 9007199254740992}", "{\"a\": 9007199254740993.0}"]
+    {
+        assert!(!passes(one(), bad), "{bad}");
+    }
+    let none = || json!({"none_of": [1234567890123456789_u64]});
+    assert!(passes(none(), "1234567890123456788") && !passes(none(), "1234567890123456788.0"));
+    let fraction = || json!({"min": 0.5, "max": 1e20});
+    for good in ["1", "0.5", "100000000000000000000", "1e19", "18446744073709551615"] {
+        assert!(passes(fraction(), good), "{good}");
+    }
+    for bad in ["0", "0.25", "1e21", "-1"] {
+        assert!(!passes(fraction(), bad), "{bad}");
+    }
+    assert!(
+        passes(json!({"equals": 1}), "1.0")
+            && passes(json!({"min": -3}), "-2.5")
+            && !passes(json!({"min": -2}), "-2.5")
+    );
+}
+
+#[test]
+fn an_explanation_says_what_a_policy_limits() {
+    let policy = policy(json!([
+        {"name": "all", "effect": "allow"},
+        {"name": "back", "effect": "deny", "response": {"secrets": true}},
+        {"name": "both", "effect": "deny", "response": {"secrets": true}, "rate": {"per_minute": 1}},
+        {"name": "often", "effect": "deny", "rate": {"per_minute": 1}},
+    ]));
+    let target = tool("a__t");
+    let explained = policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None);
+    let says: Vec<&str> = explained.policies.iter().map(|step| step.says.as_str()).collect();
+    let wanted = ["limits what may come back", "limits how often, and what may come back", "limits how often"];
+    assert_eq!(says[1..], wanted, "{says:?}");
+}

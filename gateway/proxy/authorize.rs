@@ -165,7 +165,9 @@ fn words(because: &Because) -> Cow<'static, str> {
     match because {
         Because::Hidden => "the policy hides it".into(),
         Because::Arguments(refusal) => refusal.to_string().into(),
-        Because::Failure(failure) => format!("the policy could not be evaluated: {failure}").into(),
+        Because::Failure(failure) | Because::Unjudged(failure, _) => {
+            format!("the policy could not be evaluated: {failure}").into()
+        }
     }
 }
 
@@ -173,12 +175,14 @@ fn words(because: &Because) -> Cow<'static, str> {
 /// specification has it for input that does not validate; for anything else an error.
 fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
     let rule = &*denied.rule;
+    let unjudged = |failure: String, why: String| {
+        tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
+        format!("refused by policy {rule}, which cannot judge this call{why}")
+    };
     let words = match denied.because {
         Because::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
-        Because::Failure(failure) => {
-            tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
-            format!("refused by policy {rule}, which cannot judge this call")
-        }
+        Because::Failure(failure) => unjudged(failure, String::new()),
+        Because::Unjudged(failure, argument) => unjudged(failure, format!(": {argument}")),
         Because::Hidden => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {

@@ -120,8 +120,9 @@ impl Layer {
                 Some((what, hint)) => Problem::error(place, key, format!("{what}{shown}")).hint(hint),
                 None => Problem::error(place, key, format!("{message}{shown}")),
             },
-            Kind::MissingField(name) if path.is_empty() => Problem::error(place, "", format!("lacks `{name}`"))
-                .hint(format!("write `{name}: []` where there is none: a file without it may have lost what was in it")),
+            Kind::MissingField(name) if path.is_empty() => Problem::error(place, "", format!("lacks `{name}`")).hint(
+                format!("write `{name}: []` where there is none: a file without it may have lost what was in it"),
+            ),
             Kind::MissingField(name) => Problem::error(place, key, format!("lacks `{name}`"))
                 .hint(format!("it has to be given; {reference} says what else may be")),
             _ => Problem::error(place, key, "does not fit here"),
@@ -140,7 +141,7 @@ fn kind_wanted(expected: &str) -> &str {
         "u32" => "a whole number from 0 to 4294967295",
         "u64" | "u128" | "usize" => "a whole number, 0 or more",
         "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
-        "f32" | "f64" => "a number",
+        "f32" | "f64" | "a JSON number" => "a number",
         "bool" | "boolean" | "a boolean" => "true or false",
         "a string" | "string" => "text",
         _ => expected,

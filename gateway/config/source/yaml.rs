@@ -17,7 +17,8 @@ use crate::problem::{Place, Problem};
 const NODES: usize = 100_000;
 const ALIASES: usize = 1_000;
 /// The hint where a value begins with what means something there.
-const QUOTES: &str = "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning * & ! \" and { mean something else";
+const QUOTES: &str =
+    "put the whole value in quotes, such as '*' or '\"a\" in b': at its beginning * & ! \" and { mean something else";
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {
     let place = |at: Location| Place::File {

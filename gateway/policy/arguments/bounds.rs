@@ -1,7 +1,9 @@
 //! Plain bounds of a value: equality, patterns, lengths and ranges of numbers.
 
+use std::cmp::Ordering;
+
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::Refusal;
 use crate::file;
@@ -9,6 +11,8 @@ use crate::file;
 const MAX_PATTERN: usize = 1024;
 /// Largest compiled expression.
 const PATTERN_SIZE: usize = 1 << 20;
+/// Below it every whole number is a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Compiled bounds.
 #[derive(Clone, Debug)]
@@ -43,14 +47,28 @@ impl Bounds {
             && spec.none_of.is_none()
             && spec.pattern.is_none()
             && spec.min_length.or(spec.max_length).is_none()
-            && spec.min.or(spec.max).is_none();
+            && spec.min.is_none()
+            && spec.max.is_none();
         if nothing {
             return Err("says nothing".into());
         }
         if spec.min_length.zip(spec.max_length).is_some_and(|(min, max)| min > max)
-            || spec.min.zip(spec.max).is_some_and(|(min, max)| min > max)
+            || spec.min.as_ref().zip(spec.max.as_ref()).is_some_and(|(min, max)| stand(min, max).is_gt())
         {
             return Err("has a minimum above its maximum".into());
+        }
+        if spec.one_of.as_ref().is_some_and(Vec::is_empty) {
+            return Err(
+                "is never fulfilled: `one_of` is empty; write `forbid: true` for an argument that may not be there"
+                    .into(),
+            );
+        }
+        let within = |value: &Value, all: &Vec<Value>| all.iter().any(|one| same(one, value, false));
+        if let Some(wanted) = &spec.equals
+            && (spec.one_of.as_ref().is_some_and(|all| !within(wanted, all))
+                || spec.none_of.as_ref().is_some_and(|all| within(wanted, all)))
+        {
+            return Err(format!("is never fulfilled: what it must equal, {wanted}, the other lists do not let pass"));
         }
         let pattern = spec.pattern.as_deref().map(whole).transpose()?;
         Ok(Self { spec: spec.clone(), pattern })
@@ -58,13 +76,13 @@ impl Bounds {
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), Refusal> {
         let spec = &self.spec;
-        if let Some(wanted) = spec.equals.as_ref().filter(|wanted| !same(wanted, value)) {
+        if let Some(wanted) = spec.equals.as_ref().filter(|wanted| !same(wanted, value, false)) {
             return refuse(format!("must be {wanted}"));
         }
-        if let Some(words) = spec.one_of.as_ref().filter(|all| !all.iter().any(|one| same(one, value))) {
+        if let Some(words) = spec.one_of.as_ref().filter(|all| !all.iter().any(|one| same(one, value, false))) {
             return refuse(format!("must be one of {}", listed(words)));
         }
-        if spec.none_of.as_ref().is_some_and(|all| all.iter().any(|one| same(one, value))) {
+        if spec.none_of.as_ref().is_some_and(|all| all.iter().any(|one| same(one, value, true))) {
             return refuse(format!("must not be {value}"));
         }
         if let Some(pattern) = &self.pattern {
@@ -96,14 +114,19 @@ impl Bounds {
     }
 
     fn range(&self, value: &Value) -> Result<(), Refusal> {
-        let (min, max) = (self.spec.min, self.spec.max);
+        let (min, max) = (self.spec.min.as_ref(), self.spec.max.as_ref());
         if min.or(max).is_none() {
             return Ok(());
         }
-        let Some(number) = value.as_f64() else { return refuse("must be a number".into()) };
+        let Value::Number(number) = value else { return refuse("must be a number".into()) };
+        if min.into_iter().chain(max).any(|bound| is_vague(number, bound)) {
+            return refuse(
+                "must be written as a whole number: with a fraction or an exponent it could be several".into(),
+            );
+        }
         match (min, max) {
-            (Some(min), _) if number < min => refuse(format!("must be at least {min}")),
-            (_, Some(max)) if number > max => refuse(format!("must be at most {max}")),
+            (Some(min), _) if stand(number, min).is_lt() => refuse(format!("must be at least {min}")),
+            (_, Some(max)) if stand(number, max).is_gt() => refuse(format!("must be at most {max}")),
             _ => Ok(()),
         }
     }
@@ -119,17 +142,40 @@ fn listed(all: &[Value]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Equal as JSON values; numbers by their value.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => match (a.as_i128(), b.as_i128()) {
-            (Some(a), Some(b)) => a == b,
-            _ => a.as_f64().zip(b.as_f64()).is_some_and(|(a, b)| a.total_cmp(&b).is_eq() || a == b),
-        },
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+/// Equal as JSON values; numbers by their value. `vague` says whether a number that could be several is the wanted one.
+fn same(wanted: &Value, value: &Value, vague: bool) -> bool {
+    match (wanted, value) {
+        (Value::Number(a), Value::Number(b)) if is_vague(b, a) => vague,
+        (Value::Number(a), Value::Number(b)) => stand(a, b).is_eq(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, vague)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b, vague)))
         }
-        _ => a == b,
+        (a, b) => a == b,
     }
+}
+
+/// Whether a number that was sent has been rounded, or may have been, where the other is a whole one: from 2^53 on not every
+/// whole number is a float.
+fn is_vague(sent: &Number, other: &Number) -> bool {
+    let large = sent.as_i128().is_none() && sent.as_f64().is_none_or(|float| float.abs() >= EXACT);
+    large && other.as_i128().is_some()
+}
+
+/// How two numbers stand to each other. Whole numbers are compared exactly, also with others.
+fn stand(a: &Number, b: &Number) -> Ordering {
+    let float = |number: &Number| number.as_f64().unwrap_or_default();
+    match (a.as_i128(), b.as_i128()) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (Some(a), None) => whole_to_float(a, float(b)),
+        (None, Some(b)) => whole_to_float(b, float(a)).reverse(),
+        (None, None) => float(a).partial_cmp(&float(b)).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// Floats of JSON are numbers, never infinite.
+#[allow(clippy::cast_possible_truncation, reason = "the whole part, of which larger ones are the largest")]
+fn whole_to_float(whole: i128, float: f64) -> Ordering {
+    let part = float.trunc();
+    whole.cmp(&(part as i128)).then_with(|| part.partial_cmp(&float).unwrap_or(Ordering::Equal))
 }

@@ -114,8 +114,12 @@ pub(crate) fn undisguised(value: &Value, steps: &[String]) -> Result<(), Refusal
     if plain(value, steps) {
         return Ok(());
     }
-    let text: String = steps.iter().flat_map(|step| ["/".into(), step.replace('~', "~0").replace('/', "~1")]).collect();
-    Err(disguised(&text))
+    Err(disguised(&pointer(steps)))
+}
+
+/// Steps as a JSON Pointer.
+pub(crate) fn pointer(steps: &[String]) -> String {
+    steps.iter().flat_map(|step| ["/".into(), step.replace('~', "~0").replace('/', "~1")]).collect()
 }
 
 /// A reader that ignores case would take `SQL` for `sql`.

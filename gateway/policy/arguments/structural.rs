@@ -9,6 +9,9 @@ use crate::sql::Sql;
 use crate::url::Url;
 use crate::{Refusal, file};
 
+/// What else is meant by a rule that refuses everything.
+const FORBID: &str = ", or write `forbid: true` for an argument that may not be there";
+
 /// One compiled rule.
 #[derive(Debug)]
 pub(crate) enum Structural {
@@ -22,6 +25,9 @@ pub(crate) enum Structural {
 pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'static str, String)> {
     let mut rules = Vec::new();
     if let Some(spec) = &spec.command {
+        if spec.programs.is_empty() {
+            return Err(("command", format!("allows no program: name them in `programs`{FORBID}")));
+        }
         rules.push(Structural::Command(Box::new(Command::compile(spec).map_err(|words| ("command", words))?)));
     }
     if let Some(spec) = &spec.path {
@@ -31,6 +37,9 @@ pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'stati
         rules.push(Structural::Sql(Box::new(Sql::compile(spec).map_err(|words| ("sql", words))?)));
     }
     if let Some(spec) = &spec.url {
+        if spec.hosts.is_empty() && spec.addresses.is_empty() && !spec.any_host {
+            return Err(("url", format!("allows no host: name them in `hosts`{FORBID}")));
+        }
         rules.push(Structural::Url(Box::new(Url::compile(spec).map_err(|words| ("url", words))?)));
     }
     Ok(rules)

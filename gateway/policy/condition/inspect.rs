@@ -59,6 +59,11 @@ impl Findings {
         self.variables.contains(variable)
     }
 
+    /// It is about nothing, so it is the same for everybody.
+    pub(crate) fn asks_nothing(&self) -> bool {
+        self.variables.is_empty()
+    }
+
     /// Most values of arguments that its loops may run over.
     pub(crate) fn bound(&self) -> usize {
         match self.loops {
