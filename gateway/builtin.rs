@@ -1,18 +1,24 @@
 //! What the built-in tools of a configuration say of themselves, for commands that start no gateway. It makes the one server
 //! that is asked about, calls nothing and reaches no other host.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
 use lockgate_config::Config;
 use lockgate_egress::Connector;
-use lockgate_policy::Annotations;
 use lockgate_tools::{About, Builtin};
 use lockgate_upstream::ListKind;
 
-/// Whether there is a built-in server of this name, and the annotations of its tool, if it has that.
-pub(crate) fn annotations(config: &Config, server: &str, own: &str) -> anyhow::Result<Option<Option<Annotations>>> {
+/// Every built-in server there may be; the category of its tools has its name.
+pub(crate) const CATEGORIES: [&str; 7] = ["content", "database", "example", "file", "shell", "system", "web"];
+
+/// The definitions of a server's tools, by their own names.
+pub(crate) type Tools = BTreeMap<String, Vec<u8>>;
+
+/// The tools of a built-in server, if it runs.
+pub(crate) fn tools(config: &Config, server: &str) -> anyhow::Result<Option<Tools>> {
     if !config.tools.runs(server) {
         return Ok(None);
     }
@@ -29,11 +35,11 @@ pub(crate) fn annotations(config: &Config, server: &str, own: &str) -> anyhow::R
     });
     builtin.adopt(builtin.prepare(&alone(&config.tools, server)).map_err(anyhow::Error::msg)?);
     let catalogs = builtin.servers().into_iter().filter(|one| one.slug() == server).map(|one| one.catalog());
-    let said = catalogs.flat_map(|catalog| {
-        let tools = catalog.items(ListKind::Tools).iter().filter(|item| &*item.key == own);
-        tools.map(|item| Annotations::of_tool(&item.text)).collect::<Vec<_>>()
+    let tools = catalogs.flat_map(|catalog| {
+        let tools = catalog.items(ListKind::Tools).iter().map(|item| (item.key.to_string(), item.text.to_vec()));
+        tools.collect::<Vec<_>>()
     });
-    Ok(Some(said.last()))
+    Ok(Some(tools.collect()))
 }
 
 /// The part of the configuration that one server is made of.

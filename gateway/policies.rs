@@ -11,11 +11,12 @@ use clap::Subcommand;
 use lockgate_config::{Loaded, Place, Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Outcome};
 use lockgate_policy::{Annotations, Config, Explanation, Kind, Overlap, Policy, Question, Target};
-use lockgate_protocol::name::{Naming, Slug};
-use lockgate_protocol::uri;
 use serde_json::{Value, json};
 
-use crate::builtin;
+mod never;
+mod surroundings;
+
+use surroundings::Surroundings;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -41,7 +42,7 @@ pub(crate) enum Command {
         /// Instead of a tool, a prompt: `server/prompt`
         #[arg(long, value_name = "NAME", conflicts_with = "call")]
         prompt: Option<String>,
-        /// Instead of a tool, a resource: `server/uri`
+        /// Instead of a tool, a resource: `server/uri`, or its URI at the endpoint, such as `server+uri`
         #[arg(long, value_name = "URI", conflicts_with_all = ["call", "prompt"])]
         resource: Option<String>,
         /// Arguments as a JSON object
@@ -67,13 +68,13 @@ pub(crate) enum Command {
 pub(crate) struct Configured {
     config: Config,
     warnings: Vec<Problem>,
-    /// The rest of the configuration; none where files of policies are named instead.
-    around: Option<Box<lockgate_config::Config>>,
+    /// The rest of the configuration; nothing where files of policies are named instead.
+    around: Surroundings,
 }
 
 impl From<Loaded> for Configured {
     fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
-        Self { config: config.policy.clone(), warnings, around: Some(Box::new(config)) }
+        Self { config: config.policy.clone(), warnings, around: Surroundings::new(Some(Box::new(config))) }
     }
 }
 
@@ -86,7 +87,7 @@ impl Command {
         let of = |files: &[PathBuf]| match files.is_empty() {
             true => configured(),
             false => match policies::load(files, cwd) {
-                Ok(config) => Ok(Configured { config, warnings: Vec::new(), around: None }),
+                Ok(config) => Ok(Configured { config, warnings: Vec::new(), around: Surroundings::default() }),
                 Err(report) => Err(report.into()),
             },
         };
@@ -94,9 +95,10 @@ impl Command {
             Self::Check { files } => check(of(files)?, json),
             Self::Test { files } if files.is_empty() => {
                 let configured = configured()?;
-                test(&beside(&configured.config, cwd), cwd, naming(configured.around.as_deref()), json)
+                test(&beside(&configured.config, cwd), cwd, &configured.around, json)
             }
-            Self::Test { files } => test(files, cwd, Naming::default(), json),
+            // Without a configuration that can be read they are tested by themselves.
+            Self::Test { files } => test(files, cwd, &configured().map(|found| found.around).unwrap_or_default(), json),
             Self::Explain { policies, .. } => self.explain(&of(policies)?, json),
         }
     }
@@ -114,21 +116,18 @@ impl Command {
         let named = [(Kind::Tool, call), (Kind::Prompt, prompt), (Kind::Resource, resource)];
         let named = named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)));
         let (kind, name) = named.context("name a tool with --call")?;
-        let (server, own) =
-            name.split_once('/').or_else(|| name.split_once("__")).context("write it as server/name")?;
         let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
-        let around = configured.around.as_deref();
-        let exposed = exposed(&naming(around), kind, server, own);
-        let built_in = around.map(|around| builtin::annotations(around, server, own)).transpose()?.flatten();
+        let asked = configured.around.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let target = Target {
             kind,
-            server,
-            exposed: &exposed,
-            own,
-            category: category.as_deref().or(built_in.as_ref().map(|_| server)),
-            annotations: annotations.as_ref().map(claims).or(built_in.flatten()).unwrap_or_default(),
+            server: &asked.server,
+            exposed: &asked.exposed,
+            own: &asked.own,
+            category: category.as_deref().or(asked.category.as_deref()),
+            annotations: annotations.as_ref().map(claims).or(asked.annotations).unwrap_or_default(),
         };
         let policy = compiled(&configured.config)?;
+        let caller = configured.around.known(caller);
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
@@ -137,29 +136,13 @@ impl Command {
     }
 }
 
-/// How names are made: as configured, and where there is no configuration as usual.
-fn naming(around: Option<&lockgate_config::Config>) -> Naming {
-    around.map_or_else(Naming::default, |around| {
-        let names = &around.proxy.names;
-        Naming { separator: names.separator.parse().unwrap_or_default(), max_length: names.max_length }
-    })
-}
-
-/// What something is called at `/mcp`, as if nothing else had its name.
-fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
-    let name = |slug: Slug| naming.expose([(&slug, own)]).into_iter().next();
-    match kind {
-        Kind::Resource | Kind::ResourceCompletion => uri::expose(server, own).into_owned(),
-        _ => Slug::new(server).ok().and_then(name).unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
-    }
-}
-
 fn compiled(config: &Config) -> anyhow::Result<Policy> {
     Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
-fn check(Configured { config, mut warnings, .. }: Configured, json: bool) -> Printed {
+fn check(Configured { config, mut warnings, around }: Configured, json: bool) -> Printed {
     warnings.extend(compiled(&config)?.overlaps().iter().map(overlap));
+    warnings.extend(never::warnings(&config.documents, &around));
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     let text = match json {
@@ -200,12 +183,12 @@ struct Tried {
     differences: Vec<String>,
 }
 
-fn test(paths: &[PathBuf], cwd: &Path, naming: Naming, json: bool) -> Printed {
+fn test(paths: &[PathBuf], cwd: &Path, around: &Surroundings, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
         let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
-            tried.extend(run(&file, cwd, naming)?);
+            tried.extend(run(&file, cwd, around)?);
         }
     }
     if tried.is_empty() {
@@ -241,7 +224,7 @@ fn as_json(case: &Tried) -> Value {
 }
 
 /// The cases of one file against the policies that it names.
-fn run(file: &Path, cwd: &Path, naming: Naming) -> anyhow::Result<Vec<Tried>> {
+fn run(file: &Path, cwd: &Path, around: &Surroundings) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
     let named: Vec<PathBuf> = match cases.policies.is_empty() {
@@ -252,8 +235,7 @@ fn run(file: &Path, cwd: &Path, naming: Naming) -> anyhow::Result<Vec<Tried>> {
     let policy = compiled(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
     let one = |case: &Case| {
-        let (outcome, differences) = match case.decide(&policy, |kind, server, own| exposed(&naming, kind, server, own))
-        {
+        let (outcome, differences) = match case.decide(&policy, |kind, name, at| around.asked(kind, name, at)) {
             Ok(outcome) => (Some(outcome.clone()), case.differences(&outcome)),
             Err(words) => (None, vec![words]),
         };

@@ -1,7 +1,7 @@
 //! Which scopes a request needs, and what granted scopes imply. Everything is expanded and compiled when the
 //! configuration is read; nothing is allowed here, only asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -16,7 +16,7 @@ pub(crate) const MAX_SCOPES: usize = 256;
 pub(crate) struct Needs {
     pub(crate) required: Box<[Box<str>]>,
     tools: Vec<(GlobSet, Box<[Box<str>]>)>,
-    implies: std::collections::BTreeMap<String, Vec<String>>,
+    implies: BTreeMap<String, Vec<String>>,
 }
 
 impl Needs {
@@ -37,15 +37,8 @@ impl Needs {
     }
 
     /// The granted scopes and, again and again, what they imply.
-    pub(crate) fn expand<'a>(&self, granted: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
-        let mut all = BTreeSet::new();
-        let mut open: Vec<&str> = granted.into_iter().take(MAX_SCOPES).collect();
-        while let Some(scope) = open.pop() {
-            if all.len() < MAX_SCOPES * 4 && all.insert(Arc::from(scope)) {
-                open.extend(self.implies.get(scope).into_iter().flatten().map(String::as_str));
-            }
-        }
-        all.into_iter().collect()
+    pub(crate) fn expand<'a>(&'a self, granted: impl IntoIterator<Item = &'a str>) -> Box<[Arc<str>]> {
+        expand(&self.implies, granted)
     }
 
     /// Whether every request of this caller has what every request needs.
@@ -68,6 +61,28 @@ impl Needs {
         }
         (!all.iter().all(|scope| identity.has_scope(scope))).then_some(all)
     }
+}
+
+impl Scopes {
+    /// The scopes of a credential and, again and again, what they imply.
+    #[must_use]
+    pub fn expand(&self, granted: &[String]) -> Box<[Arc<str>]> {
+        expand(&self.implies, granted.iter().map(String::as_str))
+    }
+}
+
+fn expand<'a>(
+    implies: &'a BTreeMap<String, Vec<String>>,
+    granted: impl IntoIterator<Item = &'a str>,
+) -> Box<[Arc<str>]> {
+    let mut all = BTreeSet::new();
+    let mut open: Vec<&str> = granted.into_iter().take(MAX_SCOPES).collect();
+    while let Some(scope) = open.pop() {
+        if all.len() < MAX_SCOPES * 4 && all.insert(Arc::from(scope)) {
+            open.extend(implies.get(scope).into_iter().flatten().map(String::as_str));
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// Whether a text is a scope: RFC 6749, section 3.3.

@@ -42,7 +42,7 @@ pub struct Case {
     /// A prompt, as `server/prompt`.
     #[serde(default)]
     pub prompt: Option<String>,
-    /// A resource, as `server/uri`.
+    /// A resource, as `server/uri` or as its URI is at the endpoint.
     #[serde(default)]
     pub resource: Option<String>,
     /// A prompt for which values are asked, as `server/prompt`.
@@ -54,12 +54,12 @@ pub struct Case {
     /// The arguments as text, to send what no JSON writer would.
     #[serde(default)]
     pub text: Option<String>,
-    /// The category, for tools of built-in servers.
+    /// The category. Default: that of the built-in server of this name.
     #[serde(default)]
     pub category: Option<String>,
-    /// What the server says of the tool.
+    /// What the server says of the tool. Default: what is known of it by the configuration and the lock file.
     #[serde(default)]
-    pub annotations: Annotations,
+    pub annotations: Option<Annotations>,
     pub expect: Expect,
     /// The policy that should decide; `default` when none does.
     #[serde(default)]
@@ -176,12 +176,26 @@ pub struct Outcome {
     pub forwards: Option<Value>,
 }
 
+/// What is asked for, as the gateway knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub server: String,
+    /// Its name or URI at its server.
+    pub own: String,
+    /// Its name or URI at `/mcp`.
+    pub exposed: String,
+    /// The category of a built-in server.
+    pub category: Option<String>,
+    /// What the server says of the tool, where that is known.
+    pub annotations: Option<Annotations>,
+}
+
 impl Case {
-    /// What is asked for: kind, server, own name.
+    /// What is asked for: its kind and what it is called in the case.
     ///
     /// # Errors
     /// Why that cannot be said.
-    pub fn asked(&self) -> Result<(Kind, &str, &str), String> {
+    pub fn asked(&self) -> Result<(Kind, &str), String> {
         let kinds = [
             (Kind::Tool, &self.call),
             (Kind::Prompt, &self.prompt),
@@ -189,22 +203,31 @@ impl Case {
             (Kind::PromptCompletion, &self.completion),
         ];
         let given: Vec<_> = kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
-        let [(kind, name)] = given.as_slice() else {
-            return Err("a case asks for one of call, prompt, resource and completion".into());
-        };
-        let (server, own) = name.split_once('/').ok_or_else(|| format!("`{name}` is not written as server/name"))?;
-        Ok((*kind, server, own))
+        match given.as_slice() {
+            [one] => Ok(*one),
+            _ => Err("a case asks for one of call, prompt, resource and completion".into()),
+        }
     }
 
-    /// Decides the case. `exposed` is what kind, server and own name are called at `/mcp`.
+    /// Decides the case. `find` says what is asked for by a kind, a name and an endpoint.
     ///
     /// # Errors
     /// The case says too little, or too much.
-    pub fn decide(&self, policy: &Policy, exposed: impl Fn(Kind, &str, &str) -> String) -> Result<Outcome, String> {
-        let (kind, server, own) = self.asked()?;
-        let exposed = exposed(kind, server, own);
-        let category = self.category.as_deref();
-        let target = Target { kind, server, exposed: &exposed, own, category, annotations: self.annotations };
+    pub fn decide(
+        &self,
+        policy: &Policy,
+        find: impl Fn(Kind, &str, &str) -> Result<Asked, String>,
+    ) -> Result<Outcome, String> {
+        let (kind, name) = self.asked()?;
+        let asked = find(kind, name, self.at.as_deref().unwrap_or("/mcp"))?;
+        let target = Target {
+            kind,
+            server: &asked.server,
+            exposed: &asked.exposed,
+            own: &asked.own,
+            category: self.category.as_deref().or(asked.category.as_deref()),
+            annotations: self.annotations.or(asked.annotations).unwrap_or_default(),
+        };
         let (subject, endpoint) = (self.subject.subject(), self.at.as_deref().unwrap_or("/mcp"));
         let question = Question { subject: &subject, endpoint, target: &target };
         let written = self.arguments.as_ref().map(Value::to_string);

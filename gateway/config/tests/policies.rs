@@ -201,7 +201,9 @@ policies:
 #[test]
 fn a_file_that_lost_its_policies_is_a_mistake() {
     let hint = "write `policies: []` where there is none: a file without it may have lost what was in it";
-    for (text, place) in [("", "p.yaml"), ("# only words\n", "p.yaml"), ("$schema: x\n", "p.yaml:1:1"), ("---\n", "p.yaml")] {
+    for (text, place) in
+        [("", "p.yaml"), ("# only words\n", "p.yaml"), ("$schema: x\n", "p.yaml:1:1"), ("---\n", "p.yaml")]
+    {
         let given = Given::files(&[("lockgate.yaml", "policy: { files: [p.yaml] }"), ("p.yaml", text)]);
         let alone = crate::policies::load(&["p.yaml".into()], given.path()).unwrap_err();
         let alone: Vec<String> = alone.problems.iter().map(ToString::to_string).collect();

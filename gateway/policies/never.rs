@@ -1,0 +1,175 @@
+//! What policies ask for that this gateway has not: callers whom no credential makes, servers, tools and arguments that are not
+//! there. Such a policy never fits, and one that denies denies nothing. It tells what is probably not meant, and decides nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockgate_authn::key::is_id;
+use lockgate_config::{Config, Place, Problem};
+use lockgate_policy::file::Policy;
+use lockgate_policy::{Document, Kind};
+use serde_json::Value;
+
+use super::surroundings::Surroundings;
+
+/// Most warnings.
+const MOST: usize = 100;
+/// Most names in a hint.
+const NAMES: usize = 10;
+/// Characters that stand for others in a pattern.
+const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
+
+/// What is wrong, and what to do.
+type Words = (String, String);
+
+/// All of it, as warnings; nothing where the configuration is not known.
+pub(super) fn warnings(documents: &[Document], around: &Surroundings) -> Vec<Problem> {
+    let Some(config) = around.config() else { return Vec::new() };
+    let mut all = Vec::new();
+    for file in documents {
+        for (at, entry) in file.policies.iter().enumerate() {
+            let path = Arc::new(file.name.clone().into());
+            let place = Place::File { path, line: entry.line, column: 0 };
+            let found = of_policy(&entry.policy, around, config);
+            all.extend(found.into_iter().map(|(key, (what, hint))| {
+                Problem::warning(place.clone(), format!("policies.{at}.{key}"), what).hint(hint)
+            }));
+        }
+    }
+    all.truncate(MOST);
+    all
+}
+
+fn of_policy(policy: &Policy, around: &Surroundings, config: &Config) -> Vec<(String, Words)> {
+    let mut servers: BTreeSet<&str> = config.servers.iter().map(|one| one.slug.as_str()).collect();
+    for name in config.tools.names() {
+        servers.insert(name);
+    }
+    let mut found = Vec::new();
+    let mut each = |key: &str, list: &Option<Vec<String>>, wrong: &dyn Fn(&str) -> Option<Words>| {
+        let items = list.iter().flatten().enumerate();
+        found.extend(items.filter_map(|(at, text)| Some((format!("{key}.{at}"), wrong(text)?))));
+    };
+    each("who.principals", &policy.who.principals, &|text| principal(text, config));
+    each("what.servers", &policy.what.servers, &|text| {
+        let known = text.contains(OPEN) || servers.contains(text);
+        (!known).then(|| (format!("there is no server `{text}`"), there_are(&servers)))
+    });
+    each("what.tools", &policy.what.tools, &|text| tool(text, &servers, around, config));
+    found.extend(arguments(policy, around));
+    found
+}
+
+/// What is wrong with a pattern over callers.
+fn principal(text: &str, config: &Config) -> Option<Words> {
+    let (issuer, subject) = text.split_once('|').filter(|(issuer, _)| !issuer.contains(OPEN))?;
+    let auth = &config.authn;
+    let nobody = |hint: &str| Some(("no caller can have this issuer".to_owned(), hint.to_owned()));
+    match issuer {
+        "local" | "anonymous" => None,
+        "key" if subject == "default" => match auth.key {
+            None => nobody("set `auth.key`, or take it out"),
+            Some(_) => None,
+        },
+        "key" if auth.key.is_none() && auth.keys.is_none() => nobody("set `auth.keys_file`, or take it out"),
+        "key" if subject.contains(OPEN) || is_id(subject) => None,
+        "key" => {
+            let named = auth.keys.iter().flatten().filter(|key| key.name == subject);
+            let ids: Vec<String> = named.take(NAMES).map(|key| format!("key|{}", key.id)).collect();
+            let hint = match ids.is_empty() {
+                true => "`lockgate keys list` shows it".to_owned(),
+                false => format!("the key of this name is {}", ids.join(", ")),
+            };
+            Some((format!("fits no key: the subject of a key is its id, not `{subject}`"), hint))
+        }
+        _ if issuer.starts_with("certificate:") => match auth.certificates {
+            false => nobody("set `http.tls.client_ca`, or take it out"),
+            true => None,
+        },
+        _ if auth.issuers.iter().any(|one| one.issuer == issuer) => None,
+        _ => nobody("name it in `auth.issuers` exactly as its tokens do, or take it out"),
+    }
+}
+
+/// What is wrong with a pattern over tools.
+fn tool(text: &str, servers: &BTreeSet<&str>, around: &Surroundings, config: &Config) -> Option<Words> {
+    let plain = text.split(OPEN).next().unwrap_or(text);
+    let literal = plain.len() == text.len();
+    let separators = ["/", "__", config.proxy.names.separator.as_str()];
+    let fits = |server: &&str| {
+        separators.iter().any(|separator| {
+            let start = [server, *separator].concat();
+            plain.starts_with(&start) || !literal && start.starts_with(plain)
+        })
+    };
+    if !servers.iter().any(fits) {
+        let named = plain.split_once('/').or_else(|| plain.split_once("__"));
+        if let Some((server, _)) = named {
+            return Some((format!("there is no server `{server}`"), there_are(servers)));
+        }
+        let apart = plain.split_once(['.', ':', '-', '_']).filter(|(server, _)| servers.contains(server));
+        let hint = match apart.and_then(|(server, _)| text.get(server.len() + 1..).map(|own| (server, own))) {
+            Some((server, own)) => format!("did you mean `{server}/{own}`?"),
+            None => format!("write it as server/tool or server__tool; {}", there_are(servers)),
+        };
+        return Some(("fits no tool: it names no server".to_owned(), hint));
+    }
+    let (server, own) = if literal { text.split_once('/').or_else(|| text.split_once("__"))? } else { return None };
+    let tools = around.tools(server);
+    // A name may have got a hash where two were alike.
+    let hashed = own
+        .rsplit_once('_')
+        .is_some_and(|(_, end)| matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit()));
+    let exposed = |name: &String| {
+        *name == own
+            || around.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp").is_ok_and(|asked| asked.exposed == text)
+    };
+    let known = tools.is_empty() || hashed || tools.iter().any(exposed);
+    (!known).then(|| {
+        let names: BTreeSet<&str> = tools.iter().map(String::as_str).collect();
+        (format!("server `{server}` has no tool `{own}`, as far as is known here"), there_are(&names))
+    })
+}
+
+/// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments known.
+fn arguments(policy: &Policy, around: &Surroundings) -> Vec<(String, Words)> {
+    let taken = |text: &String| {
+        let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
+        properties(&around.definition(server, own).ok()??)
+    };
+    let tools = policy.what.tools.iter().flatten();
+    let Some(known) = tools.map(taken).collect::<Option<Vec<_>>>().filter(|known| !known.is_empty()) else {
+        return Vec::new();
+    };
+    let known: BTreeSet<String> = known.into_iter().flatten().collect();
+    let rules = policy.arguments.iter().filter(|(_, rule)| !rule.forbid);
+    let first =
+        |pointer: &str| Some(pointer.strip_prefix('/')?.split('/').next()?.replace("~1", "/").replace("~0", "~"));
+    let other = |pointer: &str| first(pointer).is_some_and(|name| name != "*" && !known.contains(&name));
+    let names: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+    let words = || ("none of these tools has such an argument".to_owned(), there_are(&names));
+    rules.filter(|(pointer, _)| other(pointer)).map(|(pointer, _)| (format!("arguments.{pointer}"), words())).collect()
+}
+
+/// The arguments that a tool takes, where its schema names them all.
+fn properties(definition: &[u8]) -> Option<BTreeSet<String>> {
+    let definition: Value = serde_json::from_slice(definition).ok()?;
+    let schema = definition.get("inputSchema")?.as_object()?;
+    let open = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas"];
+    let more = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    if more || open.iter().any(|key| schema.contains_key(*key)) {
+        return None;
+    }
+    Some(schema.get("properties")?.as_object()?.keys().cloned().collect())
+}
+
+fn there_are(names: &BTreeSet<&str>) -> String {
+    let shown: Vec<&str> = names.iter().copied().take(NAMES).collect();
+    match shown.is_empty() {
+        true => "there is none".into(),
+        false => format!("there are {}{}", shown.join(", "), if names.len() > NAMES { ", …" } else { "" }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What the gateway knows of a thing that a case or a question names: its server, its name at `/mcp`, the category and what its
+//! server says of it. It goes by the configuration and the lock file, and asks no foreign server.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use lockgate_config::Config;
+use lockgate_policy::cases::{Asked, Caller};
+use lockgate_policy::{Annotations, Kind};
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
+
+use crate::builtin::{self, Tools};
+
+/// See the module. Without a configuration names are made as usual, and no tool says anything.
+#[derive(Default)]
+pub(crate) struct Surroundings {
+    around: Option<Box<Config>>,
+    naming: Naming,
+    /// Tools of built-in servers, as far as they were asked for.
+    built_in: RefCell<BTreeMap<String, Option<Tools>>>,
+}
+
+impl Surroundings {
+    pub(crate) fn new(around: Option<Box<Config>>) -> Self {
+        let naming = around.as_ref().map_or_else(Naming::default, |around| {
+            let names = &around.proxy.names;
+            Naming { separator: names.separator.parse().unwrap_or_default(), max_length: names.max_length }
+        });
+        Self { around, naming, built_in: RefCell::default() }
+    }
+
+    pub(crate) fn config(&self) -> Option<&Config> {
+        self.around.as_deref()
+    }
+
+    /// What is asked for by this name at this endpoint.
+    ///
+    /// # Errors
+    /// Why that cannot be said.
+    pub(crate) fn asked(&self, kind: Kind, name: &str, endpoint: &str) -> Result<Asked, String> {
+        let (server, own) = match kind {
+            Kind::Resource | Kind::ResourceCompletion => resource(name, endpoint)?,
+            _ => {
+                let parts = name.split_once('/').or_else(|| name.split_once("__"));
+                let (server, own) = parts.ok_or_else(|| format!("`{name}` is not written as server/name"))?;
+                (server.to_owned(), own.to_owned())
+            }
+        };
+        let definition = if kind == Kind::Tool { self.definition(&server, &own)? } else { None };
+        Ok(Asked {
+            exposed: exposed(&self.naming, kind, &server, &own),
+            category: self.category(&server),
+            annotations: definition.map(|text| Annotations::of_tool(&text)),
+            server,
+            own,
+        })
+    }
+
+    /// The definition of a tool: of a built-in one, or as it was approved.
+    ///
+    /// # Errors
+    /// The built-in server cannot be made.
+    pub(crate) fn definition(&self, server: &str, own: &str) -> Result<Option<Vec<u8>>, String> {
+        let Some(around) = self.config() else { return Ok(None) };
+        if around.tools.runs(server) {
+            return self.with_tools(server, |tools| tools.get(own).cloned());
+        }
+        let pin = around.proxy.pins.lock.as_ref().and_then(|lock| lock.pin(server, own));
+        Ok(pin.map(|pin| pin.definition.to_string().into_bytes()))
+    }
+
+    /// The tools of a server as far as they are known: those of a built-in one, or those that were approved.
+    pub(crate) fn tools(&self, server: &str) -> Vec<String> {
+        let Some(around) = self.config() else { return Vec::new() };
+        if around.tools.runs(server) {
+            let names = self.with_tools(server, |tools| Some(tools.keys().cloned().collect()));
+            return names.ok().flatten().unwrap_or_default();
+        }
+        let names = around.proxy.pins.lock.iter().flat_map(|lock| lock.names());
+        let own = names.filter_map(|name| name.strip_prefix(server)?.strip_prefix('/'));
+        own.map(str::to_owned).collect()
+    }
+
+    /// A caller with what the keys file says of the key, unless something is said of it already.
+    pub(crate) fn known(&self, mut caller: Caller) -> Caller {
+        let silent = caller.roles.is_empty() && caller.scopes.is_empty();
+        let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
+        let auth = self.config().map(|around| &around.authn).filter(|_| silent && caller.issuer == "key");
+        let key =
+            |auth: &lockgate_authn::Config| auth.keys.iter().flatten().find(|key| key.id == caller.subject).cloned();
+        if let Some((auth, key)) = auth.and_then(|auth| Some((auth, key(auth)?))) {
+            caller.roles = key.roles.iter().map(|role| role.as_str().into()).collect();
+            caller.scopes = auth.scopes.expand(&key.scopes).into_vec();
+            caller.organisation = key.organisation;
+            caller.agent = key.agent;
+        }
+        caller
+    }
+
+    fn with_tools<T>(&self, server: &str, find: impl Fn(&Tools) -> Option<T>) -> Result<Option<T>, String> {
+        let mut known = self.built_in.borrow_mut();
+        if !known.contains_key(server) {
+            let tools = self.config().map(|around| builtin::tools(around, server)).transpose();
+            let tools = tools.map_err(|error| format!("the built-in server `{server}` cannot be made: {error:#}"))?;
+            known.insert(server.to_owned(), tools.flatten());
+        }
+        Ok(known.get(server).and_then(Option::as_ref).and_then(find))
+    }
+
+    /// A built-in server's category is its name, which no other server has while it runs. Policies for one that does not run
+    /// here are tested all the same.
+    fn category(&self, server: &str) -> Option<String> {
+        let foreign = |around: &Config| around.servers.iter().any(|one| one.slug == server);
+        let known = builtin::CATEGORIES.contains(&server) && !self.config().is_some_and(foreign);
+        known.then(|| server.to_owned())
+    }
+}
+
+/// Server and own URI of a resource: as `server/uri`, or as clients write it at the endpoint.
+fn resource(name: &str, endpoint: &str) -> Result<(String, String), String> {
+    let written = name.split_once('/').filter(|(server, own)| Slug::is_valid(server) && !own.is_empty());
+    let here = endpoint.strip_prefix("/servers/").and_then(|rest| rest.strip_suffix("/mcp"));
+    if let Some(here) = here {
+        let own = written.filter(|(server, _)| *server == here).map_or(name, |(_, own)| own);
+        return Ok((here.to_owned(), own.to_owned()));
+    }
+    let exposed = || uri::own(name).map(|(server, own)| (server.to_owned(), own.into_owned()));
+    let found = written.map(|(server, own)| (server.to_owned(), own.to_owned())).or_else(exposed);
+    found.ok_or_else(|| {
+        let exposed = uri::expose("server", name);
+        let other = if exposed == name { String::new() } else { format!(", or as it is at /mcp, {exposed}") };
+        format!("`{name}` does not say which server has it: write server/{name}{other}")
+    })
+}
+
+/// What something is called at `/mcp`, as if nothing else had its name.
+fn exposed(naming: &Naming, kind: Kind, server: &str, own: &str) -> String {
+    let name = |slug: Slug| naming.expose([(&slug, own)]).into_iter().next();
+    match kind {
+        Kind::Resource | Kind::ResourceCompletion => uri::expose(server, own).into_owned(),
+        _ => Slug::new(server).ok().and_then(name).unwrap_or_else(|| [server, naming.separator.as_str(), own].concat()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
