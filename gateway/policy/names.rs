@@ -66,9 +66,8 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
 /// What is wrong with a pattern over callers.
 fn principal(text: &str) -> Option<String> {
     let wrong = !holds_bar(text);
-    wrong.then(|| {
-        format!("fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` or `local|user`")
-    })
+    let words = "fits no caller: they are written `issuer|subject`, such as `key|3f6c0e9a17d2b458` or `local|user`";
+    wrong.then(|| words.to_owned())
 }
 
 /// What is wrong with a pattern over names of certificates.
