@@ -9,8 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
 use lockgate_config::{Loaded, Place, Problem, policies};
-use lockgate_policy::cases::{Caller, Case, Outcome};
-use lockgate_policy::{Annotations, Config, Explanation, Kind, Overlap, Policy, Question, Target};
+use lockgate_policy::cases::{Caller, Case, Expect, Outcome};
+use lockgate_policy::{Annotations, Config, DEFAULT, Explanation, Kind, Overlap, Policy, Question, Target};
+use lockgate_protocol::uri;
 use serde_json::{Value, json};
 
 mod never;
@@ -130,10 +131,23 @@ impl Command {
         let caller = configured.around.known(caller);
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
-        let explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
+        let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
+        if let Some(words) = misspelt(kind, &asked.own) {
+            explanation.decision = Expect::Hidden.as_str();
+            explanation.rule = DEFAULT.to_owned();
+            (explanation.words, explanation.forwards, explanation.changes) = (Some(words), None, Vec::new());
+        }
         let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
         Ok((text, ExitCode::SUCCESS))
     }
+}
+
+/// Why nothing is asked about a URI, whatever policies say of it. A template is taken for one that its server lists.
+fn misspelt(kind: Kind, own: &str) -> Option<String> {
+    if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
+        return None;
+    }
+    uri::validate(own, uri::MAX_URI).and_then(|()| uri::check_spelling(own)).err().map(|bad| bad.to_string())
 }
 
 fn compiled(config: &Config) -> anyhow::Result<Policy> {
@@ -235,8 +249,23 @@ fn run(file: &Path, cwd: &Path, around: &Surroundings) -> anyhow::Result<Vec<Tri
     let policy = compiled(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
     let one = |case: &Case| {
-        let (outcome, differences) = match case.decide(&policy, |kind, name, at| around.asked(kind, name, at)) {
-            Ok(outcome) => (Some(outcome.clone()), case.differences(&outcome)),
+        let mut misspelling = None;
+        let find = |kind, name: &str, at: &str| {
+            let asked = around.asked(kind, name, at)?;
+            misspelling = misspelt(kind, &asked.own);
+            Ok(asked)
+        };
+        let (outcome, differences) = match case.decide(&policy, find) {
+            Ok(outcome) => {
+                let hidden = |words| Outcome {
+                    decision: Expect::Hidden,
+                    rule: DEFAULT.to_owned(),
+                    words: Some(words),
+                    forwards: None,
+                };
+                let outcome = misspelling.map_or(outcome, hidden);
+                (Some(outcome.clone()), case.differences(&outcome))
+            }
             Err(words) => (None, vec![words]),
         };
         Tried { file: name.to_path_buf(), name: case.name.clone(), outcome, differences }

@@ -216,7 +216,7 @@ impl Case {
     pub fn decide(
         &self,
         policy: &Policy,
-        find: impl Fn(Kind, &str, &str) -> Result<Asked, String>,
+        find: impl FnOnce(Kind, &str, &str) -> Result<Asked, String>,
     ) -> Result<Outcome, String> {
         let (kind, name) = self.asked()?;
         let asked = find(kind, name, self.at.as_deref().unwrap_or("/mcp"))?;

@@ -29,6 +29,8 @@ pub struct Policy {
     classes: Classes,
     /// The class of everybody, where nothing tells callers apart.
     everybody: Option<Arc<Class>>,
+    /// Policies may deny a resource by how its URI is written.
+    denies_by_uri: bool,
     version: u64,
 }
 
@@ -90,6 +92,7 @@ impl Policy {
             limits: Limits::new(&rules),
             classes: Classes::new(),
             everybody: None,
+            denies_by_uri: rules.iter().any(Rule::denies_by_uri),
             version: VERSION.fetch_add(1, Ordering::Relaxed),
             rules,
             index,
@@ -159,9 +162,13 @@ impl Policy {
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
         let mut broken = Vec::new();
         let mut concerned = self.concerned(class, question, &mut broken);
-        for (exposed, own) in question.target.readings() {
+        let readings = if self.denies_by_uri { question.target.readings() } else { Vec::new() };
+        for (exposed, own) in readings {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
-            let others = self.concerned(class, &Question { target: &target, ..*question }, &mut broken);
+            let mut failed = Vec::new();
+            let others = self.concerned(class, &Question { target: &target, ..*question }, &mut failed);
+            let denies = |at: u32| self.rule(at).is_some_and(|rule| rule.effect == Effect::Deny);
+            broken.extend(failed.into_iter().filter(|(at, _)| denies(*at)));
             for other in others.into_iter().filter(|(_, rule)| rule.effect == Effect::Deny) {
                 if let Err(place) = concerned.binary_search_by_key(&other.0, |(at, _)| *at) {
                     concerned.insert(place, other);

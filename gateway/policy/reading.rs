@@ -1,13 +1,18 @@
-//! How else a server may read the URI of a resource: without its escapes, its doubled slashes and its query, in another case.
-//! What is denied is denied however it is spelled. An `allow` is held against the URI as it stands.
+//! How else a server may read the URI of a resource: without its escapes, its doubled slashes, its query, who uses it and by
+//! which port, with its host as part of its path, in another case. What is denied is denied however it is spelled. An `allow`
+//! is held against the URI as it stands.
 
 use std::borrow::Cow;
+
+use url::Url;
 
 use crate::Target;
 use crate::target::Kind;
 
 /// Servers that decode an escape decode it once; some are behind others that did it before.
 const DECODINGS: usize = 3;
+/// What may stand between a scheme and the rest, for servers that do not tell host and path apart.
+const SLASHES: [&str; 4] = ["", "/", "//", "///"];
 
 impl Target<'_> {
     /// Other readings of a resource, exposed and own; nothing for what has names.
@@ -15,28 +20,67 @@ impl Target<'_> {
         if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
             return Vec::new();
         }
-        let mut pairs: Vec<_> = readings(self.exposed).into_iter().zip(readings(self.own)).collect();
-        pairs.retain(|(exposed, own)| exposed != self.exposed || own != self.own);
-        pairs.dedup();
-        pairs
+        let mut all = readings(self.own);
+        all.retain(|own| own != self.own);
+        all.into_iter().map(|own| (self.exposes(&own), own)).collect()
+    }
+
+    /// The exposed URI, if its server's own were this one: with the mark of the server where it is now.
+    fn exposes(&self, reading: &str) -> String {
+        if let Some(mark) = self.exposed.strip_suffix(self.own) {
+            return [mark, reading].concat();
+        }
+        let rest = |uri| Some(str::split_once(uri, "://")?.1);
+        let mark = rest(self.exposed).zip(rest(self.own)).and_then(|(exposed, own)| exposed.strip_suffix(own));
+        match mark.zip(reading.split_once("://")) {
+            Some((mark, (scheme, rest))) => [scheme, "://", mark, rest].concat(),
+            None => reading.to_owned(),
+        }
     }
 }
 
-/// The readings of a URI; as many for an exposed one as for the same one of its server.
+/// The readings of a URI, each once.
 fn readings(uri: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {
-        let plain = plain(&text);
-        let end = plain.find(['?', '#']).unwrap_or(plain.len());
-        all.push(plain.get(..end).unwrap_or_default().to_owned());
-        all.push(plain);
+        let usual = Url::parse(&text).ok().map(|url| plain(url.as_str()));
+        for plain in usual.into_iter().chain([plain(&text)]) {
+            let end = plain.find(['?', '#']).unwrap_or(plain.len());
+            for one in [plain.get(..end).unwrap_or_default(), &plain] {
+                all.push(one.to_owned());
+                all.extend(places(one));
+            }
+        }
         match decoded(&text) {
             Some(decoded) => text = Cow::Owned(decoded),
             None => break,
         }
     }
+    all.sort_unstable();
+    all.dedup();
     all
+}
+
+/// The same below other hosts: with the host as part of the path and the other way round, without who uses it and without
+/// a port; a file without its host.
+fn places(plain: &str) -> Vec<String> {
+    let Some((scheme, rest)) = plain.split_once(':') else { return Vec::new() };
+    let tail = rest.trim_start_matches('/');
+    let mut tails = vec![Cow::Borrowed(tail)];
+    if rest.len() == tail.len() + "//".len() {
+        let (authority, path) = tail.split_at(tail.find(['/', '?', '#']).unwrap_or(tail.len()));
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let bare = match host.split_once(']') {
+            Some((address, _)) => &host[..=address.len()],
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        tails.extend([host, bare].map(|host| Cow::Owned([host, path].concat())));
+        if scheme == "file" {
+            tails.push(Cow::Borrowed(path.trim_start_matches('/')));
+        }
+    }
+    tails.iter().flat_map(|tail| SLASHES.map(|slashes| [scheme, ":", slashes, tail].concat())).collect()
 }
 
 /// Scheme and host in lower case, and one slash where several stand.

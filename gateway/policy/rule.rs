@@ -64,6 +64,12 @@ impl Rule {
         self.effect == Effect::Deny && limits && self.arguments.is_none()
     }
 
+    /// Whether it may deny a resource by how its URI is written.
+    pub(crate) fn denies_by_uri(&self) -> bool {
+        let named = self.what.resources.is_some() || self.what.completion.is_some();
+        self.effect == Effect::Deny && (named || self.when.is_some())
+    }
+
     /// Whether the condition can be known without arguments.
     pub(crate) fn is_settled_early(&self) -> bool {
         !self.when.as_ref().is_some_and(Condition::needs_arguments)

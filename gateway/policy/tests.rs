@@ -90,6 +90,51 @@ fn a_resource_that_is_denied_is_denied_in_every_spelling() {
 }
 
 #[test]
+fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
+    let denied =
+        ["js+note://private/*", "https://docs.example.com/private/*", "file:///srv/private/*", "ui://js+app/secret"];
+    let lists = Lists {
+        resources: Allow { allow: Some(vec!["*".into()]), deny: denied.map(str::to_owned).into() },
+        ..Lists::default()
+    };
+    let policy = Policy::compile(&Config { lists, documents: vec![] }).unwrap();
+    let decision = |exposed: &str, own: &str| {
+        let annotations = Annotations::default();
+        let target = Target { kind: Kind::Resource, server: "js", exposed, own, category: None, annotations };
+        policy.explain(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+    };
+    for own in [
+        "note://private/a",
+        "note://x@private/a",
+        "note://x%40private/a",
+        "note://private:80/a",
+        "note://x:y@private:80/a",
+        "note://private:80:90/a",
+        "note:///private/a",
+        "note:private/a",
+        "note:/private/a",
+        "https:/docs.example.com/private/plan",
+        "https:docs.example.com:443/private/plan",
+        "https://u:p@docs.example.com:8443/private/plan",
+        "https:\\\\docs.example.com\\private\\plan",
+        "https://docs\u{3002}example.com/private/plan",
+        "file:/srv/private/plan",
+        "file://localhost/srv/private/plan",
+        "file://elsewhere/srv/private/plan",
+        "file://srv/private/plan",
+        "file:srv/private/plan",
+        "file:\\\\\\srv\\private\\plan",
+    ] {
+        assert_eq!(decision(&format!("js+{own}"), own), "hidden", "{own}");
+    }
+    assert_eq!(decision("ui://js+x@app/secret", "ui://x@app/secret"), "hidden");
+    assert_eq!(decision("ui://js+other/secret", "ui://other/secret"), "allow");
+    for own in ["note://public/private/a", "note://[::1]:80/private/a", "urn:isbn:1", "file://srv/public/private/a"] {
+        assert_eq!(decision(&format!("js+{own}"), own), "allow", "{own}");
+    }
+}
+
+#[test]
 fn lists_allow_and_deny_as_before() {
     let list = |allow: &[&str], deny: &[&str]| Allow {
         allow: Some(allow.iter().map(|&g| g.to_owned()).collect()),

@@ -1,10 +1,14 @@
 //! Resource URIs across servers: an exposed URI names its server, and gives back the server's own URI byte for byte.
 //!
-//! Templates (RFC 6570) are rewritten the same way. It refuses to interpret, decode or normalise what it rewrites.
+//! Templates (RFC 6570) are rewritten the same way. It refuses to decode or normalise what it rewrites.
+
+mod spelling;
 
 use std::borrow::Cow;
 
 use crate::name::Slug;
+
+pub use spelling::check_spelling;
 
 /// Longest URI in bytes that [`validate`] should be asked for.
 pub const MAX_URI: usize = 8 * 1024;
@@ -78,6 +82,8 @@ pub enum BadUri {
     DotSegment,
     #[error("the URI has an encoded NUL")]
     Nul,
+    #[error("the URI can be written in another way: a server is asked for it only if it lists it as it stands")]
+    Spelling,
 }
 
 /// Checks a concrete URI (own or exposed) before it is routed.

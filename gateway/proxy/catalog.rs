@@ -369,6 +369,8 @@ impl View {
             (self.servers.keys().next()?.clone(), uri.to_owned())
         };
         uri::validate(&own, uri::MAX_URI).ok()?;
+        // Policies are held against one spelling of a resource, and servers take many: none but their own is passed on.
+        uri::check_spelling(&own).ok().or_else(|| self.lists(uri).then_some(()))?;
         let server = self.servers.get(&slug)?;
         let exposed = uri::expose(&slug, &own).into_owned();
         let category = category(&**server);

@@ -92,6 +92,79 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
     }
 }
 
+/// A denied resource cannot be read, subscribed to or listened for under another spelling, through any of the ways in; what a
+/// server lists is there as it is written.
+#[tokio::test]
+async fn a_hidden_resource_has_no_other_spelling() {
+    let others = with_resources("legacy", -32002);
+    let server = Upstream::http(move |heard: &Heard| match heard.method() {
+        "initialize" => Say::Json(heard.result(json!({
+            "protocolVersion": "2025-11-25", "serverInfo": {"name": "old", "version": "1"},
+            "capabilities": {"resources": {"subscribe": true}},
+        }))),
+        "resources/list" => Say::Json(heard.result(json!({"resources": [{"uri": "File:/odd", "name": "odd"}]}))),
+        "resources/templates/list" => Say::Json(heard.result(json!({
+            "resourceTemplates": [{"uriTemplate": "note://{+x}", "name": "n"}, {"uriTemplate": "file:{+x}", "name": "f"}],
+        }))),
+        "resources/subscribe" => Say::Json(heard.result(json!({}))),
+        "resources/read" => Say::Json(heard.result(json!({"contents": [{"uri": heard.body["params"]["uri"], "text": "SECRET"}]}))),
+        _ => others(heard),
+    })
+    .await;
+    let deny = ["https://docs.example.com/private/*", "js+file:///srv/private/*", "js+note://private/*"];
+    let gate = Gate::start(json!({
+        "servers": {"js": server.config()}, "policy": {"resources": {"allow": ["*"], "deny": deny}, "tools": {"allow": ["*"]}},
+    }))
+    .await;
+    let spellings = [
+        "https:/docs.example.com/public/plan",
+        "https:/docs.example.com/private/plan",
+        "https:docs.example.com:443/private/plan",
+        "https:\\\\docs.example.com\\private\\plan",
+        "file:/srv/private/plan",
+        "file://localhost/srv/private/plan",
+        "file:srv/private/plan",
+        "file:\\\\\\srv\\private\\plan",
+        "file:/public",
+        "note://x@private/a",
+        "note://private:80/a",
+        "note:///private/a",
+        "NOTE://private/a",
+    ];
+    for (path, mark) in [("/mcp", "js+"), ("/servers/js/mcp", "")] {
+        let session = gate.session(path, "2025-11-25").await;
+        let (nothere, odd) = (format!("{mark}a:/../b"), format!("{mark}File:/odd"));
+        let read = gate.modern(path, "resources/read", json!({"uri": odd})).await;
+        assert_eq!(read.result()["contents"][0]["text"], "SECRET", "{path}: {}", read.text());
+        for uri in spellings.map(|own| format!("{mark}{own}")) {
+            let read = gate.modern(path, "resources/read", json!({"uri": uri})).await;
+            assert_eq!((read.status, read.code()), (200, -32602), "{uri}: {}", read.text());
+            for method in ["resources/read", "resources/subscribe"] {
+                let (a, b) = (
+                    session.ask(method, json!({"uri": uri})).await,
+                    session.ask(method, json!({"uri": nothere})).await,
+                );
+                assert_eq!(a.code(), -32002, "{method} {uri}: {}", a.text());
+                // The URI is in the words as JSON has it.
+                let quoted = json!(uri).to_string();
+                let quoted = quoted.trim_matches('"');
+                assert_eq!(plain(&a, quoted), plain(&b, &nothere), "{method} {uri}");
+            }
+            let nested = json!({"name": "system__read_resource", "arguments": {"uri": uri}});
+            let nested = gate.modern("/mcp", "tools/call", nested).await;
+            assert!(!nested.text().contains("SECRET"), "{uri}: {}", nested.text());
+        }
+        let wanted = json!({"resourceSubscriptions": spellings.map(|own| format!("{mark}{own}"))});
+        let listen = Request::modern(path, "subscriptions/listen", json!({"notifications": wanted}));
+        let granted = listen.open(gate.address).await.next().await.unwrap();
+        assert_eq!(granted["params"]["notifications"], json!({}), "{path}");
+    }
+    let read: Vec<_> =
+        server.heard_of("resources/read").iter().map(|heard| heard.body["params"]["uri"].clone()).collect();
+    assert_eq!(read, ["File:/odd", "File:/odd"]);
+    assert!(server.heard_of("resources/subscribe").is_empty());
+}
+
 /// A server that takes any subscription does not give away what policy hides: it is asked only about what is listed, and
 /// about what a listed template describes.
 #[tokio::test]

@@ -159,6 +159,7 @@ async fn names_are_explained_as_they_are_exposed() {
         case("call", "a/other", "allow"),
         case("resource", "a/ui://panel/main", "hidden"),
         case("resource", "a/file:///x", "allow"),
+        case("resource", "a/file:/x", "hidden"),
     ]});
     std::fs::create_dir(here.join("cases")).unwrap();
     std::fs::write(here.join("cases/p.yaml"), cases.to_string()).unwrap();
@@ -177,11 +178,14 @@ async fn names_are_explained_as_they_are_exposed() {
         ("--call", "a/other", "allow"),
         ("--resource", "a/ui://panel/main", "hidden"),
         ("--resource", "a/file:///x", "allow"),
+        ("--resource", "a/file:///{x}", "allow"),
+        ("--resource", "a/file:/x", "hidden"),
+        ("--resource", "a/file:///x/../y", "hidden"),
     ] {
         assert_eq!(run(&["policy", "explain", kind, name])["decision"], decision, "{name}");
     }
     let tested = run(&["policy", "test"]);
-    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(4), &json!(0)), "{tested}");
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(5), &json!(0)), "{tested}");
 }
 
 #[tokio::test]

@@ -141,6 +141,68 @@ fn validation_refuses_what_servers_could_misread() {
     assert_eq!(validate("a:bcd", 4), Err(TooLong));
 }
 
+#[test]
+fn one_resource_has_one_spelling() {
+    for uri in [
+        "https://docs.example.com/private/plan?a='b c'#d",
+        "https://docs.example.com:8443/%70rivate/{x}",
+        "file:///srv/pl\u{e4}n%20a%2fb",
+        "file://server/share/a",
+        "note://private/a",
+        "note://me@Private:80/a//b\\c",
+        "note:///private/a",
+        "note:private/a",
+        "note:/private/a",
+        "note://a:b/c",
+        "urn:isbn:1",
+        "notes/today",
+        "/srv/private/plan",
+        "",
+    ] {
+        assert_eq!(check_spelling(uri), Ok(()), "{uri}");
+    }
+    for uri in [
+        "https:/docs.example.com/private/plan",
+        "https:docs.example.com:443/private/plan",
+        "https:\\\\docs.example.com\\private\\plan",
+        "https://docs.example.com\\private/plan",
+        "https:///docs.example.com/private/plan",
+        "https://docs.example.com:443/private/plan",
+        "https://docs.example.com:0443/private/plan",
+        "https://docs.example.com:/private/plan",
+        "https://DOCS.example.com/private/plan",
+        "HTTPS://docs.example.com/private/plan",
+        "https://docs\u{3002}example.com/private/plan",
+        "https://do\u{ad}cs.example.com/private/plan",
+        "https://u:p@docs.example.com/private/plan",
+        "https://u@docs.example.com/private/plan",
+        "https://@docs.example.com/private/plan",
+        "https://docs.example.com",
+        "https://docs.example.com/pri\tvate/plan",
+        "https://docs.example.com/x/../private/plan",
+        "https://docs.example.com/x/%2e%2E/private/plan",
+        "http:",
+        "wss:a",
+        "file:/srv/private/plan",
+        "file:srv/private/plan",
+        "file://localhost/srv/private/plan",
+        "file:\\\\\\srv\\private\\plan",
+        "file:///srv\\private/plan",
+        "file:///c|/a",
+        "file://c:/a",
+        "file://c|/a",
+        "file:c:/a",
+        "FILE:///srv/private/plan",
+        "Note://private/a",
+        "note://@private/a",
+        "note://private:/a",
+        "note://private:080/a",
+        "note://private/x/../a",
+    ] {
+        assert_eq!(check_spelling(uri), Err(BadUri::Spelling), "{uri}");
+    }
+}
+
 fn uri() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,3}[+.a-z0-9-]{0,6}:[ -~]{0,20}",

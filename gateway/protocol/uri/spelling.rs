@@ -1,0 +1,39 @@
+//! Whether a URI is written in the one way in which everybody writes it: as the WHATWG's standard, by which most servers
+//! read it, writes it again. Escapes may differ. It refuses to say what another spelling would be.
+
+use std::borrow::Cow;
+
+use url::Url;
+
+use super::{BadUri, decode, split};
+
+/// The schemes that the standard knows, of which it takes many spellings.
+const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
+
+/// Checks how an own URI is written that its server does not list just so.
+///
+/// What has no scheme has one spelling. A URI with a scheme must stay what it is, escapes aside, when the standard's parser
+/// writes it again: no scheme or host in upper case, no `\` for `/`, no port that goes without saying, no dot segments, and of
+/// schemes such as `https` and `file` none without `//`, with `localhost` or with user information.
+///
+/// # Errors
+/// [`BadUri::Spelling`].
+pub fn check_spelling(uri: &str) -> Result<(), BadUri> {
+    let Some((scheme, _)) = split(uri) else { return Ok(()) };
+    let special = SPECIAL.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    // `c|` is the drive `c:` to the standard, though not to the parser.
+    let drive = scheme.eq_ignore_ascii_case("file") && uri.contains('|');
+    let usual = match Url::parse(uri) {
+        Ok(url) => {
+            let user = !url.username().is_empty() || url.password().is_some();
+            !drive && !(special && user) && plain(url.as_str()) == plain(uri)
+        }
+        // What the standard does not take, servers that go by it do not read at all.
+        Err(_) => !special && !scheme.contains(|c: char| c.is_ascii_uppercase()),
+    };
+    if usual { Ok(()) } else { Err(BadUri::Spelling) }
+}
+
+fn plain(uri: &str) -> Cow<'_, [u8]> {
+    decode(uri.as_bytes()).map_or(Cow::Borrowed(uri.as_bytes()), Cow::Owned)
+}
