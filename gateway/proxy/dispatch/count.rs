@@ -124,10 +124,18 @@ fn about<'a>(asked: &'a Asked, server: Option<&'a str>, trace: Option<u128>) -> 
     }
 }
 
-/// The name or URI that was used; only its beginning when it is long, because it may be as long as a whole body. The trail cuts
-/// it and says so.
+/// The name or URI that was used, and of what is there under several names the one that is listed, by which records are searched.
+/// Only its beginning when it is long, because it may be as long as a whole body. The trail cuts it and says so.
 fn named(asked: &Asked) -> Option<Cow<'_, str>> {
     let request = &asked.request;
+    let seen = match (request.method, request.param_str("name")) {
+        (Method::ToolsCall, Some(name)) => asked.view.tool(&name),
+        (Method::PromptsGet, Some(name)) => asked.view.prompt(&name),
+        _ => None,
+    };
+    if let Some(seen) = seen.filter(|seen| asked.sees(&seen.entry)) {
+        return Some(Cow::Borrowed(asked.view.shown(&seen.entry)));
+    }
     let name = match request.method {
         Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
         method => method.target().and_then(|key| request.param_str(key)),
@@ -200,7 +208,7 @@ impl Drop for Counted<'_> {
             ticket.finish(self.outcome, duration);
         }
         if let (Some(tracer), Some(context)) = (self.tracer, &self.context) {
-            let name = self.asked.request.param_str("name");
+            let name = self.asked.request.param_str("name").and_then(|_| named(self.asked));
             tracer.record_call(&lockgate_telemetry::Call {
                 context,
                 parent: self.parent.as_ref(),
