@@ -358,31 +358,6 @@ impl View {
         self.names[1].get(name)
     }
 
-    /// The server and its own URI behind a URI that a client uses, listed or not.
-    pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
-        let (slug, own) = if self.namespaced {
-            match uri::own(uri) {
-                Some((slug, own)) => (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned()),
-                None => (self.web.get(uri)?.clone(), uri.to_owned()),
-            }
-        } else {
-            (self.servers.keys().next()?.clone(), uri.to_owned())
-        };
-        uri::validate(&own, uri::MAX_URI).ok()?;
-        // Policies are held against one spelling of a resource, and servers take many: none but their own is passed on.
-        uri::check_spelling(&own).ok().or_else(|| self.lists(uri).then_some(()))?;
-        let server = self.servers.get(&slug)?;
-        let exposed = uri::expose(&slug, &own).into_owned();
-        let category = category(&**server);
-        let (server_name, annotations) = (slug.as_str(), Annotations::default());
-        let category_name = category.as_deref();
-        let target =
-            Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };
-        let subject = self.standing.subject();
-        let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
-        verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
-    }
-
     /// What a client sees of an item: its name or URI here.
     pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a str {
         if self.namespaced { &entry.exposed } else { &entry.item.key }

@@ -80,14 +80,16 @@ async fn a_hidden_resource_reads_like_one_that_does_not_exist() {
             let template = json!({"ref": {"type": "ref/resource", "uri": format!("{uri}://t/{{x}}")}, "argument": {"name": "x", "value": ""}});
             let completed = gate.modern(path, "completion/complete", template).await.result();
             assert_eq!(completed["completion"]["values"], json!(["a"]), "{era} {path}");
-            // No subscriptions here, whatever it is about: said plainly.
+            // No subscriptions here: said plainly of what is there, and of nothing else.
+            let known = session.ask("resources/subscribe", json!({"uri": seen})).await;
+            assert_eq!(known.code(), -32602, "{}", known.text());
+            assert!(known.text().contains("good does not offer subscriptions"), "{}", known.text());
             let (a, b) = (
                 session.ask("resources/subscribe", json!({"uri": hidden})).await,
                 session.ask("resources/subscribe", json!({"uri": nothere})).await,
             );
-            assert_eq!(a.code(), -32602, "{}", a.text());
-            assert!(a.text().contains("good does not offer subscriptions"), "{}", a.text());
-            assert_eq!(a.text(), b.text());
+            assert_eq!(a.code(), -32002, "{}", a.text());
+            assert_eq!(plain(&a, &hidden), plain(&b, &nothere));
         }
     }
 }

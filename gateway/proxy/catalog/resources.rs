@@ -1,14 +1,40 @@
-//! Questions about a view's resources that do not depend on what policy says of a single one.
+//! Questions about a view's resources: which one a URI means, and which URIs are listed or described.
 
 use std::sync::Arc;
 
+use lockgate_policy::{Annotations, Kind, Target};
 use lockgate_protocol::uri;
-use lockgate_upstream::{ListKind, Upstream};
+use lockgate_upstream::ListKind;
 
-use super::View;
 use super::template::{self, Steps};
+use super::{Found, View, category};
 
 impl View {
+    /// The server and its own URI behind a URI that a client uses, listed or not.
+    pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
+        let (slug, own) = if self.namespaced {
+            match uri::own(uri) {
+                Some((slug, own)) => (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned()),
+                None => (self.web.get(uri)?.clone(), uri.to_owned()),
+            }
+        } else {
+            (self.servers.keys().next()?.clone(), uri.to_owned())
+        };
+        uri::validate(&own, uri::MAX_URI).ok()?;
+        // Policies are held against one spelling of a resource, and servers take many: none but their own is passed on.
+        uri::check_spelling(&own).ok().or_else(|| self.lists(uri).then_some(()))?;
+        let server = self.servers.get(&slug)?;
+        let exposed = uri::expose(&slug, &own).into_owned();
+        let category = category(&**server);
+        let (server_name, annotations) = (slug.as_str(), Annotations::default());
+        let category_name = category.as_deref();
+        let target =
+            Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };
+        let subject = self.standing.subject();
+        let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
+        verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
+    }
+
     /// Whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
         let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
@@ -24,14 +50,5 @@ impl View {
     pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
         let mut templates = self.entries(ListKind::Templates, true);
         self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))
-    }
-
-    /// The server that a URI belongs to, whatever it says of it.
-    pub(crate) fn owner(&self, uri: &str) -> Option<&Arc<dyn Upstream>> {
-        match (self.namespaced, uri::own(uri)) {
-            (false, _) => self.servers.values().next(),
-            (true, Some((slug, _))) => self.servers.iter().find(|(s, _)| s.as_str() == slug).map(|(_, server)| server),
-            (true, None) => self.servers.get(self.web.get(uri)?),
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told then. Page:
 //! server/resources.mdx (2025-11-25).
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_policy::Kind;
@@ -9,7 +8,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::uri;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
-use lockgate_upstream::{FailureKind, Upstream};
+use lockgate_upstream::FailureKind;
 use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
@@ -22,18 +21,13 @@ use crate::session::{Session, Subscribed};
 use crate::stage::Asked;
 
 pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    // Said of a server, whatever resource it is, so that it says nothing of the resource.
-    let owner = asked.request.param_str("uri").and_then(|uri| asked.view.owner(&uri));
-    let cannot = |server: &&Arc<dyn Upstream>| {
-        let known = server.catalog();
-        known.version > 0 && !known.offers.subscribe
-    };
-    if let Some(server) = owner.filter(cannot) {
-        let problem = Problem::no_subscriptions(server.slug());
-        dispatch::audit_denial(gateway, asked, &problem);
-        return Err(problem);
-    }
-    let permitted = authorize(asked).inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
+    let permitted = authorize(asked).and_then(|permitted| {
+        let known = permitted.server().catalog();
+        let cannot = known.version > 0 && !known.offers.subscribe;
+        // Said only of what is there: of anything else it would be known whose it would be.
+        if cannot { Err(Problem::no_subscriptions(permitted.server().slug())) } else { Ok(permitted) }
+    });
+    let permitted = permitted.inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
     gateway.sole.note(asked.principal.key());
     let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
     let began = Instant::now();
