@@ -86,7 +86,9 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                         good.iter().cloned().chain(wrong(&report, &sources.cwd)).collect()
                     }
                     Ok(new) => {
-                        told = None;
+                        if told.take().is_some() {
+                            tracing::info!("the configuration has no mistakes any more");
+                        }
                         if new.config != current && take_over(&app, &log, &current, &new.config) {
                             current = new.config;
                         }

@@ -77,9 +77,14 @@ async fn a_broken_file_changes_nothing() {
         assert_eq!(gate.call("a__t").await.code(), 0);
     }
     assert_eq!(gate.children(), pids);
+    // As it was before: nothing changes, and that is said.
+    gate.configure(json!({"servers": servers}));
+    let again = "the configuration has no mistakes any more";
+    until("it is told to be good again", async || gate.log().contains(again).then_some(())).await;
     gate.configure(json!({"servers": {"c": fixture(&[])}}));
     until("the corrected file is taken", async || (!lists(&gate, "a__t").await).then_some(())).await;
     assert_eq!(gate.children(), pids);
+    assert_eq!(gate.log().matches(again).count(), 1);
 }
 
 /// A configuration of which one part cannot be used changes nothing: no server comes, goes or starts, and no rule.
