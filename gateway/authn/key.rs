@@ -166,6 +166,12 @@ impl Ring {
             Some(held) => Ok(held.principal.clone()),
         }
     }
+
+    /// The holder of the key with this id, as long as the key is good.
+    pub(crate) fn holder(&self, id: &str, now: impl FnOnce() -> u64) -> Option<&Principal> {
+        let held = self.0.get(id).filter(|held| !held.revoked)?;
+        (held.expires == u64::MAX || held.expires > now()).then_some(&held.principal)
+    }
 }
 
 #[cfg(test)]

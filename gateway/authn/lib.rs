@@ -180,6 +180,20 @@ impl Authenticator {
         }
     }
 
+    /// What a caller who was let in before has by now: the holder of a key what the key has, if it is still good; all others
+    /// what they came with.
+    #[must_use]
+    pub fn current(&self, caller: &Principal) -> Option<Principal> {
+        if *caller.issuer != *KEY {
+            return Some(caller.clone());
+        }
+        let now = match &self.single {
+            Some(_) if *caller == self.holder => caller.clone(),
+            _ => self.ring.holder(&caller.subject, token::now)?.clone().with_certificate_of(caller),
+        };
+        self.needs.base(&now).then_some(now)
+    }
+
     /// The value of `WWW-Authenticate` for a refusal at an endpoint.
     #[must_use]
     pub fn challenge(&self, unknown: Unknown, at: Resource<'_>) -> String {

@@ -82,6 +82,12 @@ impl Principal {
         self
     }
 
+    /// The same caller on the connection of another one.
+    #[must_use]
+    pub(crate) fn with_certificate_of(self, other: &Self) -> Self {
+        self.on(other.certificate.as_ref())
+    }
+
     /// The client certificate of the connection, whatever the credential is.
     #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {

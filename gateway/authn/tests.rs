@@ -36,6 +36,39 @@ const OTHERS: [&str; 5] = ["10.0.0.1", "192.168.1.2", "::", "::ffff:10.0.0.1", "
 const HERE: [&str; 4] = ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"];
 
 #[tokio::test]
+async fn holders_of_keys_have_what_their_keys_have_now() {
+    let (mut key, text) = key::Key::mint(0).unwrap();
+    key.roles = vec!["boss".into()];
+    let start = |keys: &[&key::Key]| {
+        let config = Config { keys: Some(keys.iter().map(|&key| key.clone()).collect()), ..with_key() };
+        Authenticator::start(&config, &outside(), None).unwrap()
+    };
+    let credentials =
+        |bearer: &str| Credentials { peer: at("10.0.0.1"), bearer: Some(bearer.into()), certificate: None };
+    let before = start(&[&key]);
+    let caller = before.authenticate(&credentials(&text), Resource::All).await.unwrap();
+    assert_eq!(before.current(&caller).unwrap().roles, caller.roles);
+    let with = |change: &dyn Fn(&mut key::Key)| {
+        let mut key = key.clone();
+        change(&mut key);
+        start(&[&key]).current(&caller)
+    };
+    let demoted = with(&|key| key.roles = vec!["other".into()]).unwrap();
+    assert!(demoted == caller && *demoted.roles[0] == *"other");
+    assert_eq!(with(&|key| key.revoked = Some(1)), None);
+    assert_eq!(with(&|key| key.expires = Some(1)), None);
+    assert_eq!(start(&[]).current(&caller), None);
+
+    let single = before.authenticate(&credentials("a-long-enough-key-0123"), Resource::All).await.unwrap();
+    assert_eq!(start(&[]).current(&single), Some(single.clone()));
+    let none = Authenticator::start(&Config::default(), &outside(), None).unwrap();
+    assert_eq!(none.current(&single), None);
+    let local = none.authenticate(&Credentials { peer: Peer::Stdio, bearer: None, certificate: None }, Resource::All);
+    let local = local.await.unwrap();
+    assert_eq!(before.current(&local), Some(local));
+}
+
+#[tokio::test]
 async fn without_any_credential_only_this_machine_may_call() {
     let config = Config::default();
     for loopback in HERE {

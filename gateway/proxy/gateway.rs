@@ -8,7 +8,6 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_authn::{Authenticator, Credentials, Principal};
-use lockgate_policy::Kind;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
 use lockgate_protocol::meta;
@@ -23,14 +22,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
-use crate::catalog::{Catalog, View};
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
 use crate::inspect::{self, Suspect};
 use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
 use crate::sole::Sole;
-use crate::stage::{Setup, Standing};
+use crate::stage::Setup;
 use crate::streams::Streams;
 use crate::{Config, legacy, modern};
 
@@ -265,61 +263,6 @@ impl Gateway {
             for (_, uri) in held.iter().filter(|(slug, _)| slug == server.slug()) {
                 let (server, uri) = (Arc::clone(&server), uri.clone());
                 tokio::spawn(async move { server.unsubscribe(&uri).await });
-            }
-        }
-    }
-
-    /// Tells sessions of lists that look different to them now.
-    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, told: &Setup, setup: &Setup) {
-        let mut known = std::collections::HashMap::new();
-        for session in self.sessions.all() {
-            let was = Standing::new(&told.policy, session.principal.clone(), &session.endpoint);
-            let is = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
-            let asked = session.interactive;
-            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark(), asked);
-            let changes = known.entry(key).or_insert_with(|| {
-                let before = before.view(&session.endpoint, &told.policy, &was, told.naming);
-                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref(), asked)
-            });
-            for kind in changes.iter() {
-                session.list_changed(*kind);
-            }
-            if session.has_subscriptions() {
-                self.end_hidden(&session, self.hub.view(&session.endpoint, setup, &is).as_deref());
-            }
-        }
-    }
-
-    /// Ends the subscriptions of a session to what its caller may not read any more.
-    fn end_hidden(&self, session: &Session, view: Option<&View>) {
-        let there = |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
-        for (slug, own) in session.retain_subscriptions(there) {
-            if let Some(server) = self.hub.servers().into_iter().find(|server| server.slug() == slug) {
-                tokio::spawn(async move { server.unsubscribe(&own).await });
-            }
-        }
-    }
-
-    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about their own principal.
-    pub(crate) fn tell_log(&self, slug: &str, note: &Request) {
-        let setup = self.setup();
-        for session in self.sessions.all().iter().filter(|s| self.sole.is(s.principal.key())) {
-            let standing = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
-            let view = self.hub.view(&session.endpoint, &setup, &standing);
-            if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
-                lockgate_upstream::ClientSession::log(&**session, slug, note);
-            }
-        }
-    }
-
-    /// Tells sessions of a resource that they subscribed to, unless policy hides it by now.
-    pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
-        let setup = self.setup();
-        for session in self.sessions.all() {
-            if session.subscribed(slug, uri) {
-                let standing = Standing::new(&setup.policy, session.principal.clone(), &session.endpoint);
-                let view = self.hub.view(&session.endpoint, &setup, &standing);
-                legacy::tell_updated(&session, view.as_deref(), slug, uri);
             }
         }
     }

@@ -230,6 +230,7 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
         gateway.unmade(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     };
+    gateway.end_subscriptions(&session, setup);
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
     // An event that is not known, any more or at all, says nothing of the session: the stream is a new one then.

@@ -26,6 +26,7 @@ mod stage;
 mod state;
 mod streams;
 mod talk;
+mod told;
 mod trace;
 
 pub use config::{Config, Limits, Names};

@@ -215,10 +215,11 @@ impl Listener {
         self.stage = Stage::Telling;
     }
 
-    /// What the caller may see now.
+    /// What the caller may see now; nothing when the caller's key is good no more.
     fn sees(&self) -> Option<Arc<View>> {
         let setup = self.gateway.setup();
-        let standing = Standing::new(&setup.policy, self.principal.clone(), &self.endpoint);
+        let principal = setup.authenticator.current(&self.principal)?;
+        let standing = Standing::new(&setup.policy, principal, &self.endpoint);
         self.gateway.hub.view(&self.endpoint, &setup, &standing)
     }
 
@@ -332,11 +333,12 @@ impl Place {
     /// A request for one of the caller's tasks, judged by the rules of now.
     fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<Asked>)> {
         let setup = self.gateway.setup();
+        let principal = setup.authenticator.current(&self.principal)?;
         let asked = Asked {
             view: Arc::clone(&self.view),
             endpoint: self.endpoint.clone(),
-            standing: Standing::new(&setup.policy, self.principal.clone(), &self.endpoint),
-            principal: self.principal.clone(),
+            standing: Standing::new(&setup.policy, principal.clone(), &self.endpoint),
+            principal,
             request: tasks::request(token, setup.config.limits.depth)?,
             revision: self.revision,
             caller: self.caller.clone(),

@@ -18,7 +18,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
 use lockgate_upstream::{BoxFuture, Caller, ClientSession, ListKind, LogLevel, Unasked};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +39,8 @@ const MAX_LOGS: usize = 64;
 pub(crate) struct Session {
     pub(crate) id: Box<str>,
     key: u64,
-    pub(crate) principal: Principal,
+    /// Its owner, with what the credential of the latest request grants.
+    principal: RwLock<Principal>,
     pub(crate) endpoint: Endpoint,
     pub(crate) revision: Revision,
     /// JSON text of what the client declared, as far as the gateway carries it.
@@ -144,7 +145,7 @@ impl Sessions {
         };
         let session = Arc::new_cyclic(|this| Session {
             key: self.next_key.fetch_add(1, Ordering::Relaxed),
-            principal,
+            principal: RwLock::new(principal),
             endpoint,
             revision,
             interactive: capabilities::is_interactive(&carried),
@@ -173,9 +174,10 @@ impl Sessions {
     /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look alike.
     pub(crate) fn find(&self, id: &str, principal: &Principal, endpoint: &Endpoint) -> Option<Arc<Session>> {
         let session = Arc::clone(self.table.get(id)?.value());
-        if session.principal != *principal || session.endpoint != *endpoint {
+        if *session.principal.read() != *principal || session.endpoint != *endpoint {
             return None;
         }
+        session.renew(|_| Some(principal.clone()));
         session.touched.store(self.now(), Ordering::Relaxed);
         Some(session)
     }
@@ -239,6 +241,17 @@ impl Session {
             session: self.this.upgrade().map(|s| s as Arc<dyn ClientSession>),
             era: lockgate_protocol::revision::Era::Legacy,
         }
+    }
+
+    pub(crate) fn principal(&self) -> Principal {
+        self.principal.read().clone()
+    }
+
+    /// Takes over what the owner has been granted by now, if anything: as it was, and as it is.
+    pub(crate) fn renew(&self, now: impl FnOnce(&Principal) -> Option<Principal>) -> Option<(Principal, Principal)> {
+        let mut owner = self.principal.write();
+        let now = now(&owner)?;
+        Some((std::mem::replace(&mut owner, now.clone()), now))
     }
 
     pub(crate) fn level(&self) -> Option<LogLevel> {

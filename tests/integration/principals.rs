@@ -4,7 +4,7 @@
 use crate::rig::client::{MODERN, Request};
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, json, until};
+use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -326,4 +326,60 @@ async fn keys_come_and_go_while_the_gateway_runs() {
     until("the key is revoked", async || (list().by(&three).send(at).await.status == 401).then_some(())).await;
     let secrets = [one, two, three, bare].map(|key| key[20..].to_owned());
     assert!(secrets.iter().all(|secret| !gate.log().contains(secret)), "no secret in the log");
+}
+
+/// A session and a listen go by what the keys file says of their key now, and end with it.
+#[tokio::test]
+async fn open_streams_lose_what_their_key_loses() {
+    let policies = json!({"policies": [
+        {"name": "all", "effect": "allow", "what": {"tools": ["*"], "resources": ["*static-text"]}},
+        {"name": "boss", "effect": "allow", "who": {"roles": ["boss"]}, "what": {"resources": ["*"]}},
+    ]});
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.yaml");
+    std::fs::write(&rules, policies.to_string()).unwrap();
+    let config = json!({"servers": {"f": fixture(&["--era", "legacy"])}, "policy": {"files": [rules]}, "auth": {"keys_file": "keys.yaml"}});
+    let gate = Gate::start(config).await;
+    let (at, file) = (gate.address, gate.folder.path().join("keys.yaml"));
+    let (boss, tester) = (key(&gate, "boss", &["--role", "boss"]).await, key(&gate, "tester", &[]).await);
+    let id = session(&gate, &boss, "2025-11-25").await;
+    let uris = ["f+test://watched-resource", "f+test://static-text"];
+    for uri in uris {
+        let subscribe = Request::legacy("/mcp", &id, 1, "resources/subscribe", &json!({"uri": uri}));
+        assert_eq!(subscribe.by(&boss).send(at).await.code(), 0, "{uri}");
+    }
+    let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
+    let mut modern = Request::modern("/mcp", "subscriptions/listen", wanted).by(&boss).open(at).await;
+    assert!(modern.next().await.unwrap().to_string().contains("watched"));
+    let get =
+        Request::bare("GET", "/mcp", "").with("Accept", "text/event-stream").with("Mcp-Session-Id", &id).by(&boss);
+
+    let demoted = std::fs::read_to_string(&file).unwrap().replace("[\"boss\"]", "[\"other\"]");
+    std::fs::write(&file, demoted).unwrap();
+    until("the key has lost its role", async || {
+        let read = Request::modern("/mcp", "resources/read", json!({"uri": uris[0]}));
+        (read.by(&boss).send(at).await.code() != 0).then_some(())
+    })
+    .await;
+    let mut legacy = get.open(at).await;
+    for uri in uris {
+        let params =
+            json!({"name": "f__test_trigger_resource_update", "arguments": {"uri": uri.trim_start_matches("f+")}});
+        assert_eq!(Request::modern("/mcp", "tools/call", params).by(&tester).send(at).await.code(), 0);
+    }
+    for stream in [&mut legacy, &mut modern] {
+        let told = loop {
+            let note = stream.next().await.unwrap();
+            if note["method"] == "notifications/resources/updated" {
+                break note["params"]["uri"].clone();
+            }
+        };
+        assert_eq!(told, uris[1], "of nothing that is hidden by now");
+    }
+
+    let revoked = command().args(["keys", "revoke", &boss, "--file"]).arg(&file).output().unwrap();
+    assert!(revoked.status.success(), "{revoked:?}");
+    for stream in [&mut legacy, &mut modern] {
+        while stream.next().await.is_some() {}
+    }
 }

@@ -26,7 +26,7 @@ pub fn check_spelling(uri: &str) -> Result<(), BadUri> {
     let usual = match Url::parse(uri) {
         Ok(url) => {
             let user = !url.username().is_empty() || url.password().is_some();
-            !drive && !(special && user) && plain(url.as_str()) == plain(uri)
+            !(drive || special && user) && plain(url.as_str()) == plain(uri)
         }
         // What the standard does not take, servers that go by it do not read at all.
         Err(_) => !special && !scheme.contains(|c: char| c.is_ascii_uppercase()),

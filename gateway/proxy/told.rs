@@ -1,0 +1,85 @@
+//! What legacy sessions are told outside of calls: lists and resources that changed, logs. Each by what its owner sees at that
+//! moment; a session whose owner's key is good no more is told nothing, and ends.
+
+use std::sync::Arc;
+
+use lockgate_policy::Kind;
+use lockgate_protocol::jsonrpc::Request;
+
+use crate::catalog::{Catalog, View};
+use crate::gateway::Gateway;
+use crate::session::Session;
+use crate::stage::{Setup, Standing};
+use crate::{hub, legacy};
+
+impl Gateway {
+    /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.
+    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, told: &Setup, setup: &Setup) {
+        let mut known = std::collections::HashMap::new();
+        for session in self.sessions.all() {
+            let Some((principal, now)) = session.renew(|owner| setup.authenticator.current(owner)) else {
+                self.end_session(&session);
+                continue;
+            };
+            let was = Standing::new(&told.policy, principal, &session.endpoint);
+            let is = Standing::new(&setup.policy, now, &session.endpoint);
+            let asked = session.interactive;
+            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark(), asked);
+            let changes = known.entry(key).or_insert_with(|| {
+                let before = before.view(&session.endpoint, &told.policy, &was, told.naming);
+                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref(), asked)
+            });
+            for kind in changes.iter() {
+                session.list_changed(*kind);
+            }
+            if session.has_subscriptions() {
+                self.end_hidden(&session, self.hub.view(&session.endpoint, setup, &is).as_deref());
+            }
+        }
+    }
+
+    /// What the owner of a session sees now; nothing when the owner's key is good no more.
+    fn seen_by(&self, session: &Session, setup: &Setup) -> Option<Arc<View>> {
+        let principal = setup.authenticator.current(&session.principal())?;
+        self.hub.view(&session.endpoint, setup, &Standing::new(&setup.policy, principal, &session.endpoint))
+    }
+
+    /// Ends the subscriptions of a session to what its caller may not read any more, before something is told of them.
+    pub(crate) fn end_subscriptions(&self, session: &Session, setup: &Setup) {
+        if session.has_subscriptions() {
+            self.end_hidden(session, self.seen_by(session, setup).as_deref());
+        }
+    }
+
+    /// The same where it is known what the caller sees.
+    fn end_hidden(&self, session: &Session, view: Option<&View>) {
+        let there = |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
+        for (slug, own) in session.retain_subscriptions(there) {
+            if let Some(server) = self.hub.servers().into_iter().find(|server| server.slug() == slug) {
+                tokio::spawn(async move { server.unsubscribe(&own).await });
+            }
+        }
+    }
+
+    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about their own principal.
+    pub(crate) fn tell_log(&self, slug: &str, note: &Request) {
+        let setup = self.setup();
+        for session in self.sessions.all().iter().filter(|s| self.sole.is(s.principal().key())) {
+            let view = self.seen_by(session, &setup);
+            if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
+                lockgate_upstream::ClientSession::log(&**session, slug, note);
+            }
+        }
+    }
+
+    /// Tells sessions of a resource that they subscribed to, unless policy hides it by now.
+    pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
+        let setup = self.setup();
+        for session in self.sessions.all() {
+            if session.subscribed(slug, uri) {
+                let view = self.seen_by(&session, &setup);
+                legacy::tell_updated(&session, view.as_deref(), slug, uri);
+            }
+        }
+    }
+}
