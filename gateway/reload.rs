@@ -86,9 +86,7 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                         good.iter().cloned().chain(wrong(&report, &sources.cwd)).collect()
                     }
                     Ok(new) => {
-                        if told.take().is_some() {
-                            tracing::info!("the configuration has no mistakes any more");
-                        }
+                        say_what_is_good_again(told.take());
                         if new.config != current && take_over(&app, &log, &current, &new.config) {
                             current = new.config;
                         }
@@ -104,6 +102,12 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
         }
         tracing::warn!("configuration files are not watched any more; restart after a change");
     });
+}
+
+fn say_what_is_good_again(mistakes: Option<String>) {
+    if mistakes.is_some() {
+        tracing::info!("the configuration has no mistakes any more");
+    }
 }
 
 fn say_what_is_wrong(report: &Report) {
