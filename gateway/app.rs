@@ -157,12 +157,18 @@ fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
 }
 
 impl Receive for App {
+    type Place = lockgate_proxy::Open;
+
     fn identify(
         &self,
         endpoint: &Endpoint,
         credentials: &Credentials,
     ) -> impl Future<Output = Result<Principal, Reply>> + Send {
         self.gateway.identify(endpoint, credentials)
+    }
+
+    fn stream(&self, caller: &Principal) -> Option<Self::Place> {
+        self.gateway.stream(caller)
     }
 
     fn metadata(&self, path: &str) -> Option<String> {

@@ -51,8 +51,8 @@ impl Caller {
     }
 
     /// The stream of messages outside calls, if the session has one.
-    pub(crate) async fn listen<R: Receive>(&self, receive: &R, session: &HeaderValue) -> Option<Events> {
-        match receive.receive(self.inbound(Verb::Get, Some(session))).await {
+    pub(crate) async fn listen<R: Receive>(&self, receive: &R, verb: Verb, session: &HeaderValue) -> Option<Events> {
+        match receive.receive(self.inbound(verb, Some(session))).await {
             Reply::Stream { events, .. } => Some(events),
             _ => None,
         }

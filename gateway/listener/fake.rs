@@ -26,20 +26,31 @@ use crate::{Receive, Server};
 
 type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
 
+/// Streams that everybody together may have.
+const MAX_STREAMS: usize = 3;
+
 pub(crate) struct Fake {
     answer: Box<Answer>,
     budget: Arc<Budget>,
+    /// One more for every open stream.
+    pub(crate) streams: Arc<()>,
     /// Why messages went no further than the listener.
     pub(crate) turned_away: Mutex<Vec<Rejection>>,
 }
 
 /// Everybody is the bearer token that they send, except `stranger`, who is refused.
 impl Receive for Fake {
+    type Place = Arc<()>;
+
     async fn identify(&self, _: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
         match credentials.bearer.as_deref() {
             Some("stranger") => Err(empty(StatusCode::UNAUTHORIZED)),
             bearer => Ok(Principal::new(Identity::new("fake", bearer.unwrap_or("nobody")))),
         }
+    }
+
+    fn stream(&self, _: &Principal) -> Option<Arc<()>> {
+        (Arc::strong_count(&self.streams) <= MAX_STREAMS).then(|| Arc::clone(&self.streams))
     }
 
     fn metadata(&self, path: &str) -> Option<String> {
@@ -74,7 +85,7 @@ where
     A: Future<Output = Reply> + Send + 'static,
 {
     let (answer, budget) = (Box::new(move |inbound| answer(inbound).boxed()), Arc::new(Budget::new(bytes)));
-    Arc::new(Fake { answer, budget, turned_away: Mutex::default() })
+    Arc::new(Fake { answer, budget, streams: Arc::default(), turned_away: Mutex::default() })
 }
 
 /// Answers every message with itself, and GET and DELETE with a word.
@@ -82,7 +93,7 @@ pub(crate) fn echo() -> Arc<Fake> {
     fake(|inbound| async {
         match inbound.verb {
             Verb::Post(body) => message(body),
-            Verb::Get => message("got"),
+            Verb::Get | Verb::Listen => message("got"),
             Verb::Delete => empty(StatusCode::NO_CONTENT),
         }
     })

@@ -35,6 +35,9 @@ pub use stdio::{Stdio, serve_stdio};
 
 /// Whoever answers: the gateway, or a fake in tests.
 pub trait Receive: Send + Sync + 'static {
+    /// An open event stream, counted.
+    type Place: Send + Sync + Unpin + 'static;
+
     /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused with the answer.
     fn identify(
         &self,
@@ -44,6 +47,9 @@ pub trait Receive: Send + Sync + 'static {
 
     /// The protected resource metadata (RFC 9728) at a path, if there is any.
     fn metadata(&self, path: &str) -> Option<String>;
+
+    /// A place among the event streams of a caller, until it is dropped; `None` when it has as many as one may have.
+    fn stream(&self, caller: &Principal) -> Option<Self::Place>;
 
     /// An exchange that went no further than the listener, for the record.
     fn turned_away(&self, why: Rejection, words: Cow<'static, str>);

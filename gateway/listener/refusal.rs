@@ -40,6 +40,10 @@ pub(crate) enum Refusal {
     Broken,
     /// Every place is taken and the queue is full.
     Busy,
+    /// As many streams as connections are open.
+    Streams,
+    /// The caller has as many streams open as one may have.
+    CallersStreams,
     /// Bodies in flight take all the memory that they may.
     Memory,
     /// There is no memory for the answer until clients have read theirs.
@@ -96,6 +100,16 @@ impl Refusal {
             Self::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, "too many requests are waiting: try again")
             }
+            Self::Streams => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                code::OVERLOADED,
+                "too many event streams are open (http.connections): try again",
+            ),
+            Self::CallersStreams => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                code::OVERLOADED,
+                "too many open streams of this caller (limits.streams_per_principal): close one, or try again later",
+            ),
             Self::Memory => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 code::OVERLOADED,
@@ -117,7 +131,7 @@ impl Refusal {
             Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept => Rejection::Unsupported,
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
             Self::Slow => Rejection::SlowClient,
-            Self::Busy | Self::Memory | Self::Unread => Rejection::Overloaded,
+            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => Rejection::Overloaded,
             Self::NoSession => Rejection::Session,
         }
     }
@@ -148,7 +162,7 @@ impl Refusal {
             Self::Encoding => {
                 headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
-            Self::Busy | Self::Memory => {
+            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

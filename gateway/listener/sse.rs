@@ -69,7 +69,7 @@ impl Sessions {
         getrandom::fill(&mut random).map_err(|_| Refusal::Busy)?;
         let id = format!("{:032x}", u128::from_le_bytes(random));
         let mut open = self.open.lock();
-        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(Refusal::Busy)?;
+        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(Refusal::Streams)?;
         open.insert(id.clone(), session);
         Ok(id)
     }
@@ -107,6 +107,7 @@ pub(crate) async fn open<R: Receive, O: Other>(
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
+    let place = link.receive.stream(&principal).ok_or(Refusal::CallersStreams)?;
     let caller = Caller { peer: credentials.peer, principal, endpoint };
     let (out, messages) = Queue::new(link.receive.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
@@ -114,7 +115,7 @@ pub(crate) async fn open<R: Receive, O: Other>(
     let mut first = BytesMut::new();
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
     let sessions = Arc::clone(&link.shared.sessions);
-    let events = Messages { messages, id, owner, sessions, receive: Arc::clone(&link.receive) };
+    let events = Messages { messages, id, owner, sessions, receive: Arc::clone(&link.receive), _place: place };
     Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
 }
 
@@ -197,7 +198,7 @@ impl Session {
         let (session, receive) = (self.clone(), Arc::clone(receive));
         tokio::spawn(async move {
             let forward = async {
-                if let Some(events) = session.owner.caller.listen(&*receive, &proxied).await {
+                if let Some(events) = session.owner.caller.listen(&*receive, Verb::Listen, &proxied).await {
                     bridge::drain(events, &session.out).await;
                 }
             };
@@ -216,6 +217,8 @@ struct Messages<R: Receive> {
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
     receive: Arc<R>,
+    /// Among the streams of its caller.
+    _place: R::Place,
 }
 
 impl<R: Receive> Stream for Messages<R> {

@@ -239,7 +239,7 @@ impl<R: Receive> Face<R> {
     fn listen(&mut self, session: HeaderValue) {
         let (caller, receive, out) = (self.caller.clone(), Arc::clone(&self.receive), self.out.clone());
         self.spawn(Bytes::new(), true, async move {
-            if let Some(events) = caller.listen(&*receive, &session).await {
+            if let Some(events) = caller.listen(&*receive, Verb::Get, &session).await {
                 bridge::drain(events, &out).await;
             }
         });

@@ -247,7 +247,7 @@ fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>)
     let priming = legacy::priming(session, &reader);
     Reply::Stream {
         headers: HeaderMap::new(),
-        events: legacy::events(gateway, session, reader, priming, gateway.streams.of_call()),
+        events: legacy::events(gateway, session, reader, priming, Some(gateway.streams.of_call())),
     }
 }
 

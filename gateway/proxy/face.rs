@@ -54,6 +54,8 @@ pub enum Verb {
     Post(Bytes),
     /// A legacy client opens the stream for messages outside calls, or resumes one (`Last-Event-ID`).
     Get,
+    /// The same for a client whose own event stream is counted already ([`crate::Gateway::stream`]).
+    Listen,
     /// A legacy client ends its session.
     Delete,
 }

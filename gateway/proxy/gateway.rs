@@ -29,7 +29,7 @@ use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
 use crate::sole::Sole;
 use crate::stage::Setup;
-use crate::streams::Streams;
+use crate::streams::{Open, Streams};
 use crate::{Config, legacy, modern};
 
 /// See the module.
@@ -183,6 +183,12 @@ impl Gateway {
         }
     }
 
+    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as many as one may have.
+    #[must_use]
+    pub fn stream(&self, caller: &Principal) -> Option<Open> {
+        self.streams.open(caller, self.setup.load().config.limits.streams_per_principal)
+    }
+
     /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
@@ -194,7 +200,7 @@ impl Gateway {
         let setup = self.setup();
         let principal = inbound.principal.clone();
         match inbound.verb {
-            Verb::Get => legacy::get(self, &setup, &principal, &inbound),
+            Verb::Get | Verb::Listen => legacy::get(self, &setup, &principal, &inbound),
             Verb::Delete => legacy::delete(self, &setup, &principal, &inbound),
             Verb::Post(ref body) => {
                 let body = body.clone();

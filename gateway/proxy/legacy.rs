@@ -19,7 +19,7 @@ use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::face::{Events, Inbound, Outgoing, Reply, Text};
+use crate::face::{Events, Inbound, Outgoing, Reply, Text, Verb};
 use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, refuse, session_header};
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, parse_event_id};
@@ -225,11 +225,13 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
         gateway.unmade(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
-    let Some(open) = gateway.streams.open(principal, setup.config.limits.streams_per_principal) else {
+    let counted = matches!(inbound.verb, Verb::Listen);
+    let open = if counted { None } else { gateway.stream(principal) };
+    if open.is_none() && !counted {
         let problem = Problem::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
         gateway.unmade(&problem, inbound);
         return problem.reply(None, Era::Legacy);
-    };
+    }
     gateway.end_subscriptions(&session, setup);
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
@@ -262,7 +264,7 @@ pub(crate) fn events(
     session: &Arc<Session>,
     reader: Reader,
     first: Option<Outgoing>,
-    open: Open,
+    open: Option<Open>,
 ) -> Events {
     // A call may still end while the gateway stops; what is outside of calls ends with its clients' leave to stay.
     let stopping = if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };

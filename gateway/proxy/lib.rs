@@ -32,3 +32,4 @@ mod trace;
 pub use config::{Config, Limits, Names};
 pub use gateway::{Gateway, Prepared, Rules, Unusable};
 pub use inspect::Suspect;
+pub use streams::Open;

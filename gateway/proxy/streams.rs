@@ -16,7 +16,7 @@ pub(crate) struct Streams {
 }
 
 /// One open stream. Counted until it is dropped.
-pub(crate) struct Open {
+pub struct Open {
     streams: Arc<Streams>,
     /// Of those that wait for news.
     _share: Option<Share>,

@@ -38,8 +38,14 @@ const ROUNDS: usize = 5;
 struct Echo(Arc<Budget>);
 
 impl Receive for Echo {
+    type Place = ();
+
     async fn identify(&self, _: &Endpoint, _: &Credentials) -> Result<Principal, Reply> {
         Ok(Principal::new(Identity::new("local", "user")))
+    }
+
+    fn stream(&self, _: &Principal) -> Option<()> {
+        Some(())
     }
 
     fn metadata(&self, _: &str) -> Option<String> {

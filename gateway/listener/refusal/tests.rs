@@ -21,6 +21,8 @@ fn every_refusal_is_told_apart_by_its_words_and_carries_an_error_without_id() {
         (Refusal::Broken, 400),
         (Refusal::Busy, 503),
         (Refusal::Memory, 503),
+        (Refusal::Streams, 503),
+        (Refusal::CallersStreams, 503),
         (Refusal::NoSession, 404),
     ];
     let words: HashSet<_> = all.iter().map(|(refusal, _)| refusal.wire().2).collect();

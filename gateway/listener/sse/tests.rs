@@ -52,7 +52,8 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                     empty(StatusCode::ACCEPTED)
                 }
                 Verb::Post(_) => message(r#"{"error":"parse"}"#),
-                Verb::Get => {
+                Verb::Get => panic!("the stream is counted already"),
+                Verb::Listen => {
                     note("get");
                     let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}"), ..Outgoing::default() };
                     let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
@@ -160,7 +161,30 @@ async fn streams_are_bounded_and_end_at_shutdown() {
         Session { owner, out: Queue::new(&Arc::new(Budget::new(1000))).0 }
     };
     assert!(sessions.add(session()).is_ok());
-    assert_eq!(sessions.add(session()), Err(Refusal::Busy));
+    assert_eq!(sessions.add(session()), Err(Refusal::Streams));
+}
+
+#[tokio::test]
+async fn streams_count_among_those_of_their_caller_until_they_end() {
+    let (seen, _saw) = mpsc::unbounded_channel();
+    let proxy = proxy(seen);
+    let running = start(config(), Arc::clone(&proxy), GRACE).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(open_stream(&running, "").await.0);
+    }
+    let mut refused = running.connect().await;
+    refused.write_all(plain("GET", "/sse", "").as_bytes()).await.unwrap();
+    let answer = read_to(&mut refused, "\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    held.clear();
+    let over = async {
+        while Arc::strong_count(&proxy.streams) > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(GRACE, over).await.unwrap();
+    open_stream(&running, "").await;
 }
 
 #[test]
