@@ -11,6 +11,11 @@ use lockgate_telemetry::Rejection;
 
 use crate::Receive;
 
+const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
+const CALLERS_STREAMS: &str =
+    "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
+const MEMORY: &str = "too many bytes are in flight (limits.bytes_in_flight): try again";
+
 /// A request that never reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -100,21 +105,9 @@ impl Refusal {
             Self::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, "too many requests are waiting: try again")
             }
-            Self::Streams => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                code::OVERLOADED,
-                "too many event streams are open (http.connections): try again",
-            ),
-            Self::CallersStreams => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                code::OVERLOADED,
-                "too many open streams of this caller (limits.streams_per_principal): close one, or try again later",
-            ),
-            Self::Memory => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                code::OVERLOADED,
-                "too many bytes are in flight (limits.bytes_in_flight): try again",
-            ),
+            Self::Streams => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, ALL_STREAMS),
+            Self::CallersStreams => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, CALLERS_STREAMS),
+            Self::Memory => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, MEMORY),
             // Without `Retry-After`: what was called may have had its effect.
             Self::Unread => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, DROPPED),
             Self::NoSession => (StatusCode::NOT_FOUND, code::INVALID_REQUEST, "no such session"),

@@ -29,7 +29,7 @@ use crate::rescue::Problem;
 use crate::session::{Session, Sessions};
 use crate::sole::Sole;
 use crate::stage::Setup;
-use crate::streams::{Open, Streams};
+use crate::streams::Streams;
 use crate::{Config, legacy, modern};
 
 /// See the module.
@@ -181,12 +181,6 @@ impl Gateway {
                 Err(Problem::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
             }
         }
-    }
-
-    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as many as one may have.
-    #[must_use]
-    pub fn stream(&self, caller: &Principal) -> Option<Open> {
-        self.streams.open(caller, self.setup.load().config.limits.streams_per_principal)
     }
 
     /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
