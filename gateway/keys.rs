@@ -199,6 +199,9 @@ fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
 
 /// Reads, changes and replaces the file, while nobody else does.
 fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    if !file.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known)) {
+        bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
+    }
     let target = target(file)?;
     let _lock = lock(&target)?;
     let mut keys = read(file)?;

@@ -70,23 +70,15 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
                 };
                 let next = match new {
                     Err(report) => {
-                        let words = Some(report.to_string());
-                        if changed || told != words {
+                        let words = report.to_string();
+                        if told.replace(words.clone()).is_none_or(|told| changed || told != words) {
                             say_what_is_wrong(&report);
-                            told = words;
                         }
-                        if let Some(fewer) = taken_away(&current, &sources.cwd).filter(|fewer| *fewer != current)
-                            && take_over(&app, &log, &current, &fewer)
-                        {
-                            tracing::warn!(
-                                "keys were taken out of force, and nothing else of the new configuration taken"
-                            );
-                            current = fewer;
-                        }
+                        take_keys_away(&app, &log, &mut current, &sources.cwd);
                         good.iter().cloned().chain(wrong(&report, &sources.cwd)).collect()
                     }
                     Ok(new) => {
-                        say_what_is_good_again(told.take());
+                        say_what_is_good_again(&mut told);
                         if new.config != current && take_over(&app, &log, &current, &new.config) {
                             current = new.config;
                         }
@@ -104,8 +96,8 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
     });
 }
 
-fn say_what_is_good_again(mistakes: Option<String>) {
-    if mistakes.is_some() {
+fn say_what_is_good_again(told: &mut Option<String>) {
+    if told.take().is_some() {
         tracing::info!("the configuration has no mistakes any more");
     }
 }
@@ -117,8 +109,16 @@ fn say_what_is_wrong(report: &Report) {
     }
 }
 
-/// What is in force without what the keys file takes away: revoking a key does not wait until a policy is mended. Nothing is
-/// added. Nothing when the file itself cannot be read.
+/// Revoking a key does not wait until a policy is mended.
+fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
+    let fewer = taken_away(current, cwd).filter(|fewer| fewer != current);
+    if let Some(fewer) = fewer.filter(|fewer| take_over(app, log, current, fewer)) {
+        tracing::warn!("keys were taken out of force, and nothing else of the new configuration taken");
+        *current = fewer;
+    }
+}
+
+/// What is in force without what the keys file takes away. Nothing is added. Nothing when the file itself cannot be read.
 fn taken_away(current: &Config, cwd: &Path) -> Option<Config> {
     let file = cwd.join(current.authn.keys_file.as_ref()?);
     let now = lockgate_config::keys::load(&file, cwd).ok()?;

@@ -130,6 +130,10 @@ fn mistakes_change_nothing() {
     let error = run(&create("a", &[], None), &file, false).unwrap_err().to_string();
     assert!(error.contains("keys.yaml:1:") && error.contains("hexadecimal"), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "keys: [{ id: nonsense }]");
+    for name in ["keys.toml", "keys"] {
+        let error = run(&create("a", &[], None), &folder.path().join(name), false).unwrap_err().to_string();
+        assert!(error.contains(".yaml, .yml or .json") && !folder.path().join(name).exists(), "{error}");
+    }
     let missing = folder.path().join("none").join("keys.yaml");
     assert!(run(&create("a", &[], None), &missing, false).unwrap_err().to_string().contains("cannot be written"));
 }

@@ -121,6 +121,10 @@ impl Check<'_> {
             scopes: claim(&raw.claims.scopes).map_or(defaults.scopes, |one| vec![one]),
             agent: claim(&raw.claims.agent).map_or(defaults.agent, |one| vec![one]),
         };
+        if let Some(at) = raw.audiences.0.iter().position(String::is_empty) {
+            let what = "is empty, and a token for nobody would be taken everywhere";
+            self.item_error(&["auth", "issuers", name, "audiences"], at, what, "write what the issuer puts into `aud`");
+        }
         Some(authn::Issuer {
             issuer: issuer.0.clone(),
             jwks: jwks.flatten(),
