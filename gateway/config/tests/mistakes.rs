@@ -312,8 +312,8 @@ const CASES: &[Case] = &[
         &[
             "lockgate.yaml:3:27: auth.issuers.a.issuer: must be https: anybody on the way could let themselves in (it is `http://a.example`) — it is the `iss` of its tokens, such as https://login.example.com",
             "lockgate.yaml:3:58: auth.issuers.a.algorithms.0: must be `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384` or `EdDSA` (it is `HS256`) — symmetric algorithms and `none` are never taken",
-            "lockgate.yaml:3:78: auth.issuers.a.audiences.0: is empty, and a token for nobody would be taken everywhere — write what the issuer puts into `aud`",
-            "lockgate.yaml:3:86: auth.issuers.b.issuer: must be given — it is the `iss` of its tokens",
+            "lockgate.yaml:3:78: auth.issuers.a.audiences.0: is empty, and a token for nobody would be taken everywhere (it is ``) — write what the issuer puts into `aud`",
+            "lockgate.yaml:3:85: auth.issuers.b.issuer: must be given — it is the `iss` of its tokens",
             "lockgate.yaml:4:24: auth.scopes.required.0: is no scope (it is `a b`) — a scope is ASCII without blanks and quotes",
             "lockgate.yaml:4:41: auth.scopes.tools.[: is no pattern — use *, ?, [a-z] and {a,b}",
             "lockgate.yaml:5:21: http.public_url: must be an http:// or https:// address (it is `nowhere`) — such as https://mcp.example.com; endpoints are named by it in tokens",
