@@ -175,7 +175,8 @@ impl Lexer<'_> {
         let Some(length) = inside.find("*/") else {
             return no("a comment is not closed: leave the comment out");
         };
-        let comment = &inside[..length];
+        // With the star of its end: PostgreSQL takes `/*/` inside of a comment for the beginning of another one.
+        let comment = &inside[..=length];
         if comment.starts_with(['!', '+']) || comment.starts_with("M!") || comment.contains("/*") {
             return no(
                 "a comment that a database may run (/*! or /*+), or one inside another, is not allowed: leave it out",

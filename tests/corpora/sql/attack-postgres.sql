@@ -254,3 +254,5 @@ SELECT (SELECT x.pg_advisory_lock) FROM generate_series(1,2) AS x
 SELECT y FROM generate_series(1,2) AS x, LATERAL (SELECT x.pg_advisory_lock AS y) AS z
 WITH c AS (SELECT x.pg_advisory_lock AS y FROM generate_series(1,2) AS x) SELECT y FROM c
 SELECT 1 FROM regexp_split_to_table('/etc/hostname', 'z') AS x WHERE x.pg_read_file = ''
+SELECT /*/*/ '*/ */ 1; DELETE FROM canary --'
+SELECT /* x ///*/ '*/ */ pg_advisory_lock(1) --'
