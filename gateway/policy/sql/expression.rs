@@ -163,11 +163,17 @@ impl Walk<'_> {
             }
             Expr::Interval(Interval {
                 value,
-                leading_field: _,
+                leading_field,
                 leading_precision: _,
                 last_field: _,
                 fractional_seconds_precision: _,
-            }) => self.expression(value),
+            }) => match (self.named.dialect(), &**value) {
+                (Dialect::Postgres, Expr::Value(value)) => literal(value),
+                (Dialect::Mysql, value) if leading_field.is_some() => self.expression(value),
+                _ => {
+                    no("an interval is not written like that here: in PostgreSQL it is a text, in MySQL it has a unit")
+                }
+            },
             Expr::Collate { expr, collation } => {
                 self.named.object(collation)?;
                 self.expression(expr)

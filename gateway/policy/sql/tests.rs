@@ -119,6 +119,13 @@ fn a_tilde_compares_in_postgres_alone() {
 }
 
 #[test]
+fn an_interval_is_written_as_its_database_writes_it() {
+    let allows = |dialect, interval: &str| rule(dialect).check(&format!("SELECT now() - {interval} FROM t")).is_ok();
+    assert!(allows(Dialect::Postgres, "INTERVAL '1 day'") && allows(Dialect::Mysql, "INTERVAL a DAY"));
+    assert!(!allows(Dialect::Postgres, "INTERVAL day") && !allows(Dialect::Mysql, "INTERVAL day"));
+}
+
+#[test]
 fn a_parameter_is_no_name_of_a_column() {
     for (dialect, parameter) in [(Dialect::Postgres, "$1"), (Dialect::Mysql, "?"), (Dialect::Sqlite, "@a")] {
         for between in ["", " ", "/**/", "\n"] {
