@@ -8,6 +8,7 @@ mod from;
 mod functions;
 mod lex;
 mod limit;
+mod metered;
 mod names;
 mod operators;
 mod query;
@@ -19,12 +20,13 @@ mod write;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sqlparser::ast::{AnalyzeFormatKind, Statement, UtilityOption};
-use sqlparser::dialect::{MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::dialect::{self, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use crate::Refusal;
 use lex::no;
+use metered::Metered;
 use names::Named;
 
 /// Longest statement that any rule takes, in bytes.
@@ -229,14 +231,20 @@ impl Sql {
     }
 
     fn parse(&self, tokens: Vec<Token>) -> Result<Statement, Refusal> {
-        let dialect: &dyn sqlparser::dialect::Dialect = match self.dialect {
+        let dialect: &'static dyn dialect::Dialect = match self.dialect {
             Dialect::Postgres => &PostgreSqlDialect {},
             Dialect::Mysql => &MySqlDialect {},
             Dialect::Sqlite => &SQLiteDialect {},
         };
-        let mut parser = Parser::new(dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
+        let dialect = Metered::new(dialect, tokens.len());
+        let mut parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
         // Its function for many statements stops at END and says nothing of what follows.
-        let statement = parser.parse_statement().map_err(|error| {
+        let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
+            return no(
+                "the SQL statement can be read in too many ways: use fewer parentheses, and check that each is closed",
+            );
+        };
+        let statement = parsed.map_err(|error| {
             Refusal(match error {
                 ParserError::RecursionLimitExceeded => "the SQL statement is nested too deep: make it flatter".into(),
                 ParserError::TokenizerError(words) | ParserError::ParserError(words) => {

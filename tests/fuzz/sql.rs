@@ -97,21 +97,40 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
 }
 
 /// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, a name that begins with `_`
-/// after a dot, and signs that stand side by side, of which it makes one operator.
+/// after a dot, signs that stand side by side and before a comment, of which it makes one operator, and a comment of MySQL that ends with
+/// its dashes.
 fn respelled(dialect: Dialect, text: &str) -> String {
-    let (mut plain, mut before) = (String::with_capacity(text.len() + 16), ' ');
-    for c in text.chars() {
+    let (mut plain, mut before, mut quoted) = (String::with_capacity(text.len() + 16), ' ', 0);
+    for (at, c) in text.char_indices() {
+        let named = before.is_ascii_alphanumeric() || before == '_';
         match c {
+            c if at < quoted => plain.push(c),
+            '$' if named => plain.push('_'),
+            '$' if dialect == Dialect::Postgres => {
+                quoted = at + dollar_quoted(&text[at..]);
+                plain.push(c);
+            }
             '_' if before == '.' => plain.push('x'),
-            '$' if before.is_ascii_alphanumeric() || before == '_' => plain.push('_'),
             '@' if dialect == Dialect::Sqlite => plain.push_str(":_"),
+            ':' if dialect == Dialect::Sqlite && before != ':' => plain.push_str(":_"),
             '~' if before == '~' && dialect != Dialect::Postgres => plain.push_str(" ~"),
             '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => plain.extend([' ', c]),
+            '/' if before != '*' && text[at..].starts_with("/*") => plain.push_str(" /"),
             c => plain.push(c),
         }
         before = plain.chars().next_back().unwrap_or(c);
     }
+    if dialect == Dialect::Mysql && plain.ends_with("--") {
+        plain.push(' ');
+    }
     plain
+}
+
+/// How long the string `$tag$…$tag$` at the beginning of a text is in bytes: 0 where there is none.
+fn dollar_quoted(text: &str) -> usize {
+    let tag = text[1..].find(|c: char| c != '_' && !c.is_alphanumeric()).filter(|end| text[1 + end..].starts_with('$'));
+    let quotes = tag.map(|end| text.split_at(end + 2));
+    quotes.and_then(|(tag, rest)| rest.find(tag).map(|end| end + 2 * tag.len())).unwrap_or(0)
 }
 
 /// What SQLite finds in it, if it finds anything: the words may be no SQL that it knows.

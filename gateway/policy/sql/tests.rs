@@ -2,7 +2,11 @@
 
 #![allow(clippy::print_stderr, reason = "a test prints what it measures")]
 
+use std::time::{Duration, Instant};
+
 use super::*;
+
+const DIALECTS: [Dialect; 3] = [Dialect::Postgres, Dialect::Mysql, Dialect::Sqlite];
 
 const CORPORA: [(Dialect, &str, &str); 3] = [
     (
@@ -323,6 +327,65 @@ fn no_text_makes_it_panic() {
             if let Ok(checked) = rule.check(&text) {
                 assert_eq!(checked.kind, Kind::Select);
             }
+        }
+    }
+}
+
+/// What the parser tries in several ways, each over all that is nested in it.
+#[test]
+fn no_nesting_keeps_the_parser_busy() {
+    const NESTED: [&str; 11] = [
+        "1 IN (SELECT ",
+        "1 IN (SELECT - ",
+        "CAST(",
+        "EXTRACT(",
+        "POSITION(",
+        "CASE WHEN (",
+        "f((SELECT ",
+        "ARRAY[(",
+        "* FROM ((SELECT ",
+        "EXISTS ((SELECT ",
+        "INTERVAL (",
+    ];
+    let mut busy = 0;
+    for (dialect, nested) in DIALECTS.into_iter().flat_map(|dialect| NESTED.map(|nested| (dialect, nested))) {
+        for end in ["", "x y z", "1 +", ")))"] {
+            for times in [4, 12, 23, 46] {
+                let text = format!("SELECT {}{end}", nested.repeat(times));
+                let began = Instant::now();
+                let refusal = rule(dialect).check(&text).unwrap_err().0;
+                assert!(began.elapsed() < Duration::from_secs(1), "{:?}: {text}", began.elapsed());
+                busy += usize::from(refusal.contains("too many ways"));
+            }
+        }
+    }
+    assert!(busy > 10, "{busy}");
+    // And all of it in the longest text.
+    let text = format!("SELECT {}{}", "1 IN (SELECT - ".repeat(46), "1, ".repeat(20_000));
+    let began = Instant::now();
+    let refusal = rule(Dialect::Postgres).check(&text).unwrap_err().0;
+    assert!(refusal.contains("too many ways"), "{refusal}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    eprintln!("{:?} for {} bytes", began.elapsed(), text.len());
+}
+
+#[test]
+fn what_is_nested_well_is_understood() {
+    for dialect in DIALECTS {
+        for (open, inside, close) in [
+            ("(", "1", ")"),
+            ("(SELECT ", "1", ")"),
+            ("1 IN (SELECT ", "1", ")"),
+            ("1 IN (2, ", "1", ")"),
+            ("CAST(", "1", " AS char)"),
+            ("abs(", "1", ")"),
+            ("CASE WHEN (", "1", ") THEN 1 ELSE 2 END"),
+            ("* FROM (SELECT ", "1", ") AS t"),
+            ("NOT EXISTS (SELECT ", "1", ")"),
+        ] {
+            let text = format!("SELECT {}{inside}{}", open.repeat(20), close.repeat(20));
+            let checked = rule(dialect).check(&text);
+            assert!(checked.is_ok(), "{dialect:?}: {text}: {checked:?}");
         }
     }
 }
