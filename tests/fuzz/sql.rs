@@ -100,14 +100,14 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
 /// after a dot, signs that stand side by side and before a comment, of which it makes one operator, and a comment of MySQL that ends with
 /// its dashes.
 fn respelled(dialect: Dialect, text: &str) -> String {
-    let (mut plain, mut before, mut quoted) = (String::with_capacity(text.len() + 16), ' ', 0);
+    let (mut plain, mut before, mut skipped) = (String::with_capacity(text.len() + 16), ' ', 0);
     for (at, c) in text.char_indices() {
         let named = before.is_ascii_alphanumeric() || before == '_';
         match c {
-            c if at < quoted => plain.push(c),
+            c if at < skipped => plain.push(c),
             '$' if named => plain.push('_'),
             '$' if dialect == Dialect::Postgres => {
-                quoted = at + dollar_quoted(&text[at..]);
+                skipped = at + dollar_quoted(&text[at..]);
                 plain.push(c);
             }
             '_' if before == '.' => plain.push('x'),
@@ -115,7 +115,10 @@ fn respelled(dialect: Dialect, text: &str) -> String {
             ':' if dialect == Dialect::Sqlite && before != ':' => plain.push_str(":_"),
             '~' if before == '~' && dialect != Dialect::Postgres => plain.push_str(" ~"),
             '+' | '-' if matches!(before, '+' | '-') && (c, before) != ('-', '-') => plain.extend([' ', c]),
-            '/' if before != '*' && text[at..].starts_with("/*") => plain.push_str(" /"),
+            '/' if text[at..].starts_with("/*") => {
+                skipped = at + text[at..].find("*/").map_or(0, |end| end + 2);
+                plain.push_str(" /");
+            }
             c => plain.push(c),
         }
         before = plain.chars().next_back().unwrap_or(c);
