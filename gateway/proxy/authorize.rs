@@ -33,6 +33,8 @@ pub(crate) struct Permitted {
     /// Members of `params` with another value for the server.
     replaced: Vec<(&'static str, Option<Vec<u8>>)>,
     metrics: Option<Arc<ToolMetrics>>,
+    /// The name under which it is listed, by which records are searched; tools and prompts only.
+    listed: Option<Arc<str>>,
     /// The policy that allows it.
     rule: Option<Arc<str>>,
     /// The policy on trial that would have denied it, and why.
@@ -73,6 +75,11 @@ impl Permitted {
         &self.target
     }
 
+    /// The name under which it is listed, which may be another one than was used.
+    pub(crate) fn listed(&self) -> Option<&str> {
+        self.listed.as_deref()
+    }
+
     /// What a policy on trial would have done.
     pub(crate) fn would(&self) -> Option<&Would> {
         self.would.as_deref()
@@ -104,6 +111,7 @@ impl Permitted {
             method: self.method,
             target: self.target.clone(),
             metrics: self.metrics.clone(),
+            listed: self.listed.clone(),
             rule: self.rule.clone(),
             would: None,
             response: self.response.clone(),
@@ -219,6 +227,7 @@ fn tool(asked: &Asked) -> Result<Permitted, Problem> {
     let judged = judge(asked, &seen.verdict, &entry.target(Kind::Tool))?;
     let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);
+    permitted.listed = Some(Arc::clone(asked.view.shown(entry)));
     Ok(permitted.by(judged))
 }
 
@@ -230,7 +239,8 @@ fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
         .filter(|seen| asked.sees(&seen.entry))
         .ok_or_else(|| missing(asked, Problem::unknown("prompt", &name)))?;
     let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
-    let permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    let mut permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    permitted.listed = Some(Arc::clone(asked.view.shown(&seen.entry)));
     Ok(permitted.by(judged))
 }
 
@@ -272,6 +282,7 @@ fn with_state(
         target,
         replaced,
         metrics: None,
+        listed: None,
         rule: None,
         would: None,
         response: None,
@@ -324,6 +335,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
         target: own,
         replaced,
         metrics: None,
+        listed: None,
         rule: None,
         would: None,
         response: None,
@@ -347,7 +359,18 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
     let Task { server, own: target, response } = task;
-    Ok(Permitted { server, method, target, replaced, metrics: None, rule: None, would: None, response, held })
+    Ok(Permitted {
+        server,
+        method,
+        target,
+        replaced,
+        metrics: None,
+        listed: None,
+        rule: None,
+        would: None,
+        response,
+        held,
+    })
 }
 
 /// A task of a tool that its caller may still use.

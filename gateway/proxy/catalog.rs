@@ -359,7 +359,7 @@ impl View {
     }
 
     /// What a client sees of an item: its name or URI here.
-    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a str {
+    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a Arc<str> {
         if self.namespaced { &entry.exposed } else { &entry.item.key }
     }
 

@@ -58,7 +58,7 @@ impl Sight for Eyes<'_> {
         let items = self.asked.view.items[crate::catalog::index(kind)].iter();
         let seen = |entry: &Arc<crate::catalog::Entry>| Seen {
             slug: entry.slug.as_str().into(),
-            exposed: self.asked.view.shown(entry).into(),
+            exposed: Arc::clone(self.asked.view.shown(entry)),
             text: entry.item.text.clone(),
         };
         items.filter(|entry| self.asked.sees(entry)).map(seen).collect()

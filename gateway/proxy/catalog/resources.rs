@@ -38,7 +38,7 @@ impl View {
     /// Whether a resource or a template with this URI is listed.
     pub(crate) fn lists(&self, uri: &str) -> bool {
         let all = [ListKind::Resources, ListKind::Templates].map(|kind| self.entries(kind, true));
-        all.into_iter().flatten().any(|entry| self.shown(entry) == uri)
+        all.into_iter().flatten().any(|entry| **self.shown(entry) == *uri)
     }
 
     /// Whether a resource with this URI is listed, or one that a listed template expands to.

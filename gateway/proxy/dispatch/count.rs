@@ -33,7 +33,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.as_deref(), &problem.message);
         // The request is refused in any case.
-        drop(trail.decide(&about(asked, server.as_deref(), None), arguments(asked), decision));
+        drop(trail.decide(&about(asked, server.as_deref(), named(asked), None), arguments(asked), decision));
     }
     if Record::wanted(false) {
         let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
@@ -86,27 +86,33 @@ fn reference(raw: &[u8]) -> Option<(bool, String)> {
 pub(crate) fn audit_listen(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = asked.request.param("notifications");
-    let ticket = trail.decide(&about(asked, None, None), wanted, Decision::Allow(None, None));
+    let ticket = trail.decide(&about(asked, None, named(asked), None), wanted, Decision::Allow(None, None));
     ticket.map_err(|unwritable| Problem::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
 
 /// One record of a request that may go on; without one it may not, if the operator says so.
-pub(crate) fn audit_leave(
-    gateway: &Gateway,
+pub(crate) fn audit_leave<'a>(
+    gateway: &'a Gateway,
     asked: &Asked,
     permitted: &Permitted,
     trace: Option<u128>,
-) -> Result<Option<Ticket>, Problem> {
+) -> Result<Option<Ticket<'a>>, Problem> {
     let Some(trail) = &gateway.audit else { return Ok(None) };
-    let about = about(asked, Some(permitted.server().slug()), trace);
+    let name = permitted.listed().map(Cow::Borrowed).or_else(|| named(asked));
+    let about = about(asked, Some(permitted.server().slug()), name, trace);
     let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
     let ticket = trail.decide(&about, arguments(asked), decision);
     ticket.map(Some).map_err(|unwritable| Problem::unrecorded(&unwritable))
 }
 
 /// Who asked for what.
-fn about<'a>(asked: &'a Asked, server: Option<&'a str>, trace: Option<u128>) -> audit::Asked<'a> {
+fn about<'a>(
+    asked: &'a Asked,
+    server: Option<&'a str>,
+    name: Option<Cow<'a, str>>,
+    trace: Option<u128>,
+) -> audit::Asked<'a> {
     let principal = &asked.principal;
     audit::Asked {
         issuer: &principal.issuer,
@@ -119,7 +125,7 @@ fn about<'a>(asked: &'a Asked, server: Option<&'a str>, trace: Option<u128>) -> 
             endpoint => endpoint.path(),
         },
         server,
-        name: named(asked),
+        name,
         trace,
     }
 }
@@ -162,7 +168,7 @@ pub(super) struct Counted<'a> {
     tracer: Option<&'a Tracer>,
     parent: Option<TraceContext>,
     context: Option<TraceContext>,
-    ticket: Option<Ticket>,
+    ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) outcome: Outcome,

@@ -1,11 +1,12 @@
 //! The handle that the request path has: it hands over a record, or says that it cannot. Nothing here waits or touches a
 //! file; room for a call's outcome is taken together with its decision.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
@@ -23,8 +24,9 @@ pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 /// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
 const REFUSALS: u64 = 100;
 
-/// Bytes of most records.
+/// Bytes of most records, and the most room that is kept for the next one.
 const USUAL: usize = 512;
+const LARGE: usize = 16 * 1024;
 
 /// How long the end of the gateway waits for the writer.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -134,31 +136,33 @@ impl Trail {
         asked: &Asked<'_>,
         arguments: Option<&[u8]>,
         decision: Decision<'_>,
-    ) -> Result<Ticket, Unwritable> {
+    ) -> Result<Ticket<'_>, Unwritable> {
         let Inner { shared, seal, on_full, .. } = &*self.0;
         let allowed = matches!(decision, Decision::Allow(..));
         let call = self.0.calls.fetch_add(1, Relaxed) + 1;
-        let mut members = Vec::with_capacity(USUAL);
-        event::decision(&mut members, call, asked, decision);
-        let held = match (arguments, self.0.arguments) {
-            (None, _) | (_, Arguments::Omitted) => None,
-            (Some(text), Arguments::Redacted) if text.len() <= MAX_HELD => Some(text),
-            (Some(text), _) => {
-                event::arguments(&mut members, text.len(), &seal.digest(text), None);
-                None
-            }
-        };
+        let at = SystemTime::now();
         let refuse = *on_full == OnFull::Deny;
-        let draft = Draft { at: SystemTime::now(), members: &members, held };
         let failing = refuse && shared.counters.is_failing();
-        let taken = !failing && shared.queue.offer(1 + usize::from(allowed), 0, draft);
+        let taken = !failing
+            && scratch(|members| {
+                event::decision(members, call, asked, decision);
+                let held = match (arguments, self.0.arguments) {
+                    (None, _) | (_, Arguments::Omitted) => None,
+                    (Some(text), Arguments::Redacted) if text.len() <= MAX_HELD => Some(text),
+                    (Some(text), _) => {
+                        event::arguments(members, text.len(), &seal.digest(text), None);
+                        None
+                    }
+                };
+                shared.queue.offer(1 + usize::from(allowed), 0, Draft { at, members, held })
+            });
         if !taken {
             self.lost(1);
             if refuse {
                 return Err(Unwritable);
             }
         }
-        Ok(Ticket { trail: self.clone(), call, began: Instant::now(), held: taken && allowed })
+        Ok(Ticket { trail: self, call, at, held: taken && allowed })
     }
 
     /// Records a request that was refused before it became a call. Of many in one second, most are only counted, and
@@ -172,9 +176,11 @@ impl Trail {
             return;
         }
         let more = refusals.counted.swap(0, Relaxed);
-        let mut members = Vec::with_capacity(USUAL);
-        event::refusal(&mut members, refused, more);
-        if !queue.offer(1, queue.places() / 2, Draft { at, members: &members, held: None }) {
+        let taken = scratch(|members| {
+            event::refusal(members, refused, more);
+            queue.offer(1, queue.places() / 2, Draft { at, members, held: None })
+        });
+        if !taken {
             refusals.counted.fetch_add(more + 1, Relaxed);
         }
     }
@@ -194,36 +200,50 @@ impl Trail {
     }
 }
 
+/// Runs with an empty buffer of this thread, so that a record allocates nothing.
+fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    thread_local!(static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(USUAL)));
+    MEMBERS.with_borrow_mut(|members| {
+        members.clear();
+        members.shrink_to(LARGE);
+        write(members)
+    })
+}
+
 /// A place for the outcome of one call. Dropped without one, the call counts as cancelled.
 #[must_use = "a call that is not finished counts as cancelled"]
 #[derive(Debug)]
-pub struct Ticket {
-    trail: Trail,
+pub struct Ticket<'a> {
+    trail: &'a Trail,
     call: u64,
-    began: Instant,
+    /// When it was decided.
+    at: SystemTime,
     /// There is a place in the queue.
     held: bool,
 }
 
-impl Ticket {
-    /// Records how the call ended.
+impl Ticket<'_> {
+    /// Records how the call ended, so long after it was decided.
     pub fn finish(mut self, outcome: Outcome, duration: Duration) {
         self.end(outcome, duration);
     }
 
     fn end(&mut self, outcome: Outcome, duration: Duration) {
         if std::mem::take(&mut self.held) {
-            let mut members = Vec::with_capacity(USUAL);
-            event::outcome(&mut members, self.call, outcome, duration);
-            if !self.trail.0.shared.queue.follow(Draft { at: SystemTime::now(), members: &members, held: None }) {
+            let taken = scratch(|members| {
+                event::outcome(members, self.call, outcome, duration);
+                let at = self.at.checked_add(duration).unwrap_or(self.at);
+                self.trail.0.shared.queue.follow(Draft { at, members, held: None })
+            });
+            if !taken {
                 self.trail.lost(1);
             }
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        self.end(Outcome::Cancelled, self.began.elapsed());
+        self.end(Outcome::Cancelled, self.at.elapsed().unwrap_or_default());
     }
 }
