@@ -285,15 +285,12 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
     pinned.to_string().parse() == Ok(algorithm)
 }
 
-/// The key that a token names, for the algorithm it names. Without a name there must be one such key alone.
-pub(crate) fn find<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Option<&'a Key> {
-    let mut fitting = keys
-        .iter()
-        .filter(|key| key.algorithms.contains(&algorithm) && id.is_none_or(|id| key.id.as_deref() == Some(id)));
-    match (fitting.next(), id) {
-        (Some(_), None) if fitting.next().is_some() => None,
-        (found, _) => found,
-    }
+/// The keys that a token names, for the algorithm it names: more than one where an issuer uses a name twice. Without a name there
+/// must be one such key alone.
+pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
+    let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
+    let fitting: Vec<_> = keys.iter().filter(|key| key.algorithms.contains(&algorithm)).filter(named).collect();
+    if id.is_none() && fitting.len() > 1 { Vec::new() } else { fitting }
 }
 
 #[cfg(test)]

@@ -133,13 +133,16 @@ impl Tokens {
             // Read before the keys: if they change meanwhile, the token is verified again.
             let generation = issuer.generation();
             let keys = issuer.keys();
-            let key = keys.as_ref().and_then(|keys| jwks::find(keys, parts.header.kid.as_deref(), parts.header.alg));
-            if let Some(key) = key {
-                let good =
-                    jsonwebtoken::crypto::verify(parts.signature, parts.signed.as_bytes(), &key.key, parts.header.alg);
-                return match good {
-                    Ok(true) => parts.accept(issuer, generation, needs),
-                    _ => Err(Unknown::Invalid.into()),
+            let (id, algorithm) = (parts.header.kid.as_deref(), parts.header.alg);
+            let fitting = keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
+            if !fitting.is_empty() {
+                let good = |key: &&jwks::Key| {
+                    let signed = parts.signed.as_bytes();
+                    jsonwebtoken::crypto::verify(parts.signature, signed, &key.key, algorithm).unwrap_or(false)
+                };
+                return match fitting.iter().any(good) {
+                    true => parts.accept(issuer, generation, needs),
+                    false => Err(Unknown::Invalid.into()),
                 };
             }
             let unknown = if keys.is_some() { Unknown::Invalid } else { Unknown::Unavailable };

@@ -255,6 +255,18 @@ async fn keys_that_a_token_brings_along_are_not_looked_at() {
 }
 
 #[tokio::test]
+async fn keys_of_one_name_are_all_tried() {
+    let (first, second, stranger) = (Pair::ec(), Pair::ec(), Pair::ec());
+    let tokens = tokens(&[(ISSUER, set(&[first.jwk("a"), second.jwk("a")]))]);
+    for pair in [first, second] {
+        assert!(ask(&tokens, &pair.good("a", |_| {}), Resource::All).await.is_ok());
+        // Without a name it would be anybody's guess.
+        assert_eq!(refusal(&tokens, &pair.token(&json!({"alg": "ES256"}), &claims())).await, Unknown::Invalid);
+    }
+    assert_eq!(refusal(&tokens, &stranger.good("a", |_| {})).await, Unknown::Invalid);
+}
+
+#[tokio::test]
 async fn headers_that_change_the_meaning_are_refused() {
     let pair = Pair::ec();
     let tokens = tokens(&[(ISSUER, set(&[pair.jwk("a")]))]);
