@@ -20,6 +20,8 @@ use crate::fetch::Outside;
 
 /// Keys of one set; further ones are not looked at.
 const MAX_KEYS: usize = 64;
+/// Keys of one name that are tried: each costs every bad token a verification.
+const MAX_SAME: usize = 4;
 /// How long a request waits for keys.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests that wait at once for one issuer's keys; further ones are refused.
@@ -285,11 +287,12 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
     pinned.to_string().parse() == Ok(algorithm)
 }
 
-/// The keys that a token names, for the algorithm it names: more than one where an issuer uses a name twice. Without a name there
+/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses a name more than once. Without a name there
 /// must be one such key alone.
 pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
     let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
-    let fitting: Vec<_> = keys.iter().filter(|key| key.algorithms.contains(&algorithm)).filter(named).collect();
+    let fitting: Vec<_> =
+        keys.iter().filter(|key| key.algorithms.contains(&algorithm)).filter(named).take(MAX_SAME).collect();
     if id.is_none() && fitting.len() > 1 { Vec::new() } else { fitting }
 }
 

@@ -256,6 +256,16 @@ fn is_http(url: &url::Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.host().is_some()
 }
 
+/// Whether it is an address of this machine.
+fn is_local(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
 fn separator(raw: raw::Separator) -> &'static str {
     match raw {
         raw::Separator::Underscores => "__",

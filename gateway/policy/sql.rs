@@ -241,7 +241,7 @@ impl Sql {
         // Its function for many statements stops at END and says nothing of what follows.
         let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
             return no(
-                "the SQL statement can be read in too many ways: use fewer parentheses, and check that each is closed",
+                "the SQL statement takes too long to understand: use fewer parentheses, and check that each is closed",
             );
         };
         let statement = parsed.map_err(|error| {

@@ -630,6 +630,15 @@ fn a_set_that_another_policy_gets_past_is_told() {
 }
 
 #[test]
+fn a_pointer_stands_for_so_many_values() {
+    let policy = policy(json!([{"name": "all", "effect": "allow", "arguments": {"/x/*": {"sql": {"max_rows": 10}}}}]));
+    let ask = |many: usize| ask(&policy, &SOMEBODY, "a__b", json!({"x": vec!["SELECT 1"; many]}));
+    assert_eq!(ask(1000).decision, Expect::Allow);
+    let words = "the argument /x/* stands for more than 1000 values: send fewer in one call";
+    assert_eq!(ask(1001).words.as_deref(), Some(words));
+}
+
+#[test]
 fn a_rate_is_not_on_trial() {
     let found = mistakes(json!([{"name": "r", "effect": "deny", "dry_run": true, "rate": {"per_hour": 5}}]));
     assert!(found.len() == 1 && found[0].0 == "dry_run" && found[0].1.contains("`rate`"), "{found:?}");

@@ -66,6 +66,18 @@ impl Check<'_> {
                 self.missing(&["auth", "key"], hint);
             }
         }
+        let hint = match config.anonymous {
+            authn::Anonymous::Loopback => Some("set `auth.anonymous: never`"),
+            authn::Anonymous::Default if !config.has_credentials() && !self.production => {
+                Some("set `auth.key`, `auth.keys_file`, `auth.issuers` or `http.tls.client_ca`")
+            }
+            _ => None,
+        };
+        let elsewhere = config.public_url.as_ref().is_some_and(|url| !super::is_local(url));
+        if let Some(hint) = hint.filter(|_| elsewhere && !damaged) {
+            let what = "callers that a proxy on this machine passes on look local, and local ones need no credential";
+            self.warning(&["http", "public_url"], what, hint);
+        }
         if config.key.is_some() && !config.scopes.required.is_empty() {
             let hint = "make keys with `lockgate keys create --scope …` instead, and take `auth.key` out";
             self.error(&["auth", "scopes", "required"], "the holder of `auth.key` has no scopes", hint);
@@ -169,13 +181,7 @@ impl Check<'_> {
             self.error(path, format!("must be an https:// address{shown}"), hint);
             return None;
         };
-        let here = match url.host() {
-            Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-            Some(url::Host::Domain(name)) => name == "localhost",
-            None => false,
-        };
-        if url.scheme() == "http" && !here {
+        if url.scheme() == "http" && !super::is_local(&url) {
             let shown = self.shown(path);
             self.error(path, format!("must be https: anybody on the way could let themselves in{shown}"), hint);
         }

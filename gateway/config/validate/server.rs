@@ -217,7 +217,7 @@ impl Check<'_> {
         }
         let (url, headers) = (self.server_url(slug, url), self.headers(slug, &raw.headers));
         let url = url?;
-        if url.scheme() == "http" && headers.contains_key("authorization") && !is_local(&url) {
+        if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url) {
             let key = ["servers", slug, "url"];
             self.warning(&key, "credentials cross the network unencrypted", "use https://");
         }
@@ -267,13 +267,4 @@ impl Check<'_> {
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
     map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
-}
-
-fn is_local(url: &url::Url) -> bool {
-    match url.host() {
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
 }

@@ -1,5 +1,7 @@
 //! Arguments with values that policy puts in: everything else stays byte for byte as it was sent.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -29,46 +31,71 @@ pub(crate) fn put(tree: &mut Value, at: &[String], value: &Value) -> bool {
     }
 }
 
-/// The text with all edits; `None` when it is not what the edits were made for.
+/// The text with all edits, in their order; `None` when it is not what the edits were made for.
 pub(crate) fn write(text: Option<&[u8]>, edits: &[Edit]) -> Option<Vec<u8>> {
-    let mut text = text.map_or_else(|| b"{}".to_vec(), <[u8]>::to_vec);
-    for edit in edits {
-        text = written(std::str::from_utf8(&text).ok()?, &edit.at, &edit.value)?.into_bytes();
-    }
-    Some(text)
+    let text = text.map_or(Some("{}"), |text| std::str::from_utf8(text).ok())?;
+    let edits: Vec<Step<'_>> = edits.iter().map(|edit| (edit.at.as_slice(), &edit.value)).collect();
+    Some(written(text, &edits)?.into_bytes())
 }
 
-fn written(text: &str, at: &[String], value: &Value) -> Option<String> {
-    let Some((step, rest)) = at.split_first() else { return Some(value.to_string()) };
+/// What is left of an edit's way, and its value.
+type Step<'a> = (&'a [String], &'a Value);
+
+/// All edits in one pass, because there may be one for each item of a list.
+fn written(text: &str, edits: &[Step<'_>]) -> Option<String> {
+    if let Some(last) = edits.iter().rposition(|(at, _)| at.is_empty()) {
+        return written(&edits[last].1.to_string(), &edits[last + 1..]);
+    }
+    let mut inner = Inner::of(edits);
+    if inner.order.is_empty() {
+        return Some(text.to_owned());
+    }
     if text.trim_start().starts_with('[') {
         let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
-        let wanted: usize = step.parse().ok()?;
-        let one = |(n, item): (usize, &&RawValue)| match n == wanted {
-            true => written(item.get(), rest, value),
-            false => Some(item.get().to_owned()),
-        };
+        let one = |(n, item): (usize, &&RawValue)| inner.written(&n.to_string(), item.get());
         let items: Option<Vec<String>> = items.iter().enumerate().map(one).collect();
-        return Some(format!("[{}]", items?.join(",")));
+        return inner.edits.is_empty().then_some(format!("[{}]", items?.join(",")));
     }
     let Members(members) = serde_json::from_str(text).ok()?;
     let mut out: Vec<String> = Vec::with_capacity(members.len() + 1);
-    let mut there = false;
-    for (key, inner) in &members {
-        let inner = if key == step {
-            there = true;
-            written(inner.get(), rest, value)?
-        } else {
-            inner.get().to_owned()
-        };
-        out.push(format!("{}:{inner}", Value::from(key.as_str())));
+    for (key, value) in &members {
+        out.push(format!("{}:{}", Value::from(key.as_str()), inner.written(key, value.get())?));
     }
-    if !there {
-        if !rest.is_empty() {
-            return None;
+    for key in std::mem::take(&mut inner.order) {
+        if let Some(edits) = inner.edits.remove(key) {
+            // Something new, which must be there before anything is put into it.
+            edits.first().filter(|(at, _)| at.is_empty())?;
+            out.push(format!("{}:{}", Value::from(key), written("null", &edits)?));
         }
-        out.push(format!("{}:{value}", Value::from(step.as_str())));
     }
     Some(format!("{{{}}}", out.join(",")))
+}
+
+/// Edits by the first step of their way.
+struct Inner<'a> {
+    edits: HashMap<&'a str, Vec<Step<'a>>>,
+    order: Vec<&'a str>,
+}
+
+impl<'a> Inner<'a> {
+    fn of(edits: &[Step<'a>]) -> Self {
+        let mut inner = Self { edits: HashMap::new(), order: Vec::new() };
+        for (at, value) in edits {
+            if let Some((step, rest)) = at.split_first() {
+                let known = inner.edits.entry(step).or_default();
+                if known.is_empty() {
+                    inner.order.push(step);
+                }
+                known.push((rest, value));
+            }
+        }
+        inner
+    }
+
+    /// One value with the edits that are for it.
+    fn written(&mut self, step: &str, text: &str) -> Option<String> {
+        self.edits.remove(step).map_or_else(|| Some(text.to_owned()), |edits| written(text, &edits))
+    }
 }
 
 /// The members of an object in their order, values as they were written.
@@ -97,3 +124,6 @@ impl<'de> serde::Deserialize<'de> for Members<'de> {
         deserializer.deserialize_map(All)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@ use crate::Refusal;
 
 const MAX_STEPS: usize = 16;
 const MAX_BYTES: usize = 512;
+/// Most values that one pointer may stand for in a call: each is judged by itself.
+const MAX_PLACES: usize = 1000;
 
 /// A pointer, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +58,7 @@ impl Pointer {
     /// Every place that it stands for. What is missing in one item of a list leaves the places in the others.
     ///
     /// # Errors
-    /// A value on the way has another form: there is no telling what a server reads there.
+    /// A value on the way has another form: there is no telling what a server reads there. Or there are too many.
     pub(crate) fn find<'a>(&self, arguments: &'a Value) -> Result<Found<'a>, Refusal> {
         let mut found = Found { places: vec![(Vec::new(), arguments)], missing: false };
         for step in &self.steps {
@@ -79,6 +81,10 @@ impl Pointer {
                 };
                 found.missing |= inner.is_none();
                 next.extend(inner.map(|inner| (along(&at, step), inner)));
+            }
+            if next.len() > MAX_PLACES {
+                let what = format!("the argument {} stands for more than {MAX_PLACES} values", self.text);
+                return Err(Refusal(format!("{what}: send fewer in one call")));
             }
             found.places = next;
         }

@@ -1,27 +1,37 @@
 //! A bound for the work of the parser. It tries alternatives one after another, each over all that is nested in it, so that a
-//! short text can cost it 2⁴⁸ attempts. What it asks its dialect on the way is the only place to count them.
+//! short text can cost it 2⁴⁸ attempts. What it asks its dialect on the way is the only place to stop it: so often, and for
+//! so long, because it also reads lists to their end without a question.
 
 use std::any::TypeId;
 use std::cell::Cell;
 use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str::Chars;
+use std::time::{Duration, Instant};
 
 use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, Statement};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 
-/// Questions for each token. Ordinary statements of some length need 1 to 5.
+#[cfg(panic = "abort")]
+compile_error!("a statement that asks too much would end the gateway: panics must unwind");
+
+/// Questions for each token. Statements of the corpora need 844 in all, or 2 for each token of a long one.
 const PER_TOKEN: usize = 20;
 /// And for each statement.
-const PER_STATEMENT: usize = 10_000;
+const PER_STATEMENT: usize = 4_000;
+/// Longest time: the longest ordinary statement takes a tenth of it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Questions from one look at the clock to the next.
+const LOOK: usize = 16;
 
 /// A dialect that can be asked only so often.
 #[derive(Debug)]
 pub(super) struct Metered {
     dialect: &'static dyn Dialect,
     left: Cell<usize>,
+    began: Instant,
 }
 
 /// Nothing is left. No panic: only what goes from a question, most of which have no way to fail, to [`Metered::bounded`].
@@ -29,7 +39,7 @@ struct Spent;
 
 impl Metered {
     pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize) -> Self {
-        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens) }
+        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), began: Instant::now() }
     }
 
     /// What `parse` gives; nothing when it asks more.
@@ -42,10 +52,11 @@ impl Metered {
     }
 
     fn ask(&self) -> &'static dyn Dialect {
-        match self.left.get().checked_sub(1) {
-            Some(left) => self.left.set(left),
-            None => resume_unwind(Box::new(Spent)),
+        let left = self.left.get();
+        if left == 0 || left.is_multiple_of(LOOK) && self.began.elapsed() > PATIENCE {
+            resume_unwind(Box::new(Spent));
         }
+        self.left.set(left - 1);
         self.dialect
     }
 }

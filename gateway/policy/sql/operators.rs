@@ -12,6 +12,9 @@ const SIGNS: &[u8] = b"+-*/<>=~!@#%^&|?";
 /// Those without which an operator of several characters does not end in `+` or `-`.
 const KEEPING: &[u8] = b"~!@#%^&|?";
 
+/// Longest operator of PostgreSQL. A run of signs is looked at once for each of its operators.
+const MAX_SIGNS: usize = 63;
+
 /// SQLite's and MySQL's operators, long ones first.
 const SQLITE: [&str; 21] = [
     "->>", "||", "->", "<<", ">>", "<=", ">=", "<>", "!=", "==", "+", "-", "*", "/", "%", "&", "|", "~", "<", ">", "=",
@@ -68,7 +71,7 @@ fn punctuation(lexer: &Lexer<'_>, byte: u8) -> Option<Token> {
 fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
     let rest = lexer.rest();
     let length = match lexer.dialect {
-        Dialect::Postgres => postgres(rest),
+        Dialect::Postgres => postgres(rest)?,
         Dialect::Sqlite => SQLITE.iter().find(|op| rest.starts_with(**op)).map_or(0, |op| op.len()),
         Dialect::Mysql => {
             let known = MYSQL.iter().copied().chain(["=", "!"]).find(|op| rest.starts_with(*op));
@@ -89,21 +92,24 @@ fn operator(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
 }
 
 /// How many bytes PostgreSQL takes for one operator.
-fn postgres(rest: &str) -> usize {
+fn postgres(rest: &str) -> Result<usize, Refusal> {
     let bytes = rest.as_bytes();
-    let mut length = bytes.iter().take_while(|byte| SIGNS.contains(byte)).count();
+    let mut length = bytes.iter().take(MAX_SIGNS + 1).take_while(|byte| SIGNS.contains(byte)).count();
     for at in 1..length {
         if matches!(&bytes[at..(at + 2).min(bytes.len())], b"--" | b"/*") {
             length = at;
             break;
         }
     }
+    if length > MAX_SIGNS {
+        return no(format!("an operator has more than {MAX_SIGNS} signs: put spaces between them"));
+    }
     if !bytes[..length].iter().any(|byte| KEEPING.contains(byte)) {
         while length > 1 && matches!(bytes[length - 1], b'+' | b'-') {
             length -= 1;
         }
     }
-    length
+    Ok(length)
 }
 
 fn known(sign: &str) -> Option<Token> {
