@@ -369,7 +369,8 @@ fn no_nesting_keeps_the_parser_busy() {
         (Dialect::Sqlite, "CAST(1 AS f(1,"),
     ] {
         let (first, item) = list.split_at(list.find("'',").or(list.rfind("1,")).unwrap());
-        let text = format!("SELECT {}{first}{}1)) x y z", "1 IN (SELECT - ".repeat(40), item.repeat(60_000 / item.len()));
+        let text =
+            format!("SELECT {}{first}{}1)) x y z", "1 IN (SELECT - ".repeat(40), item.repeat(60_000 / item.len()));
         let began = Instant::now();
         let refusal = rule(dialect).check(&text).unwrap_err().0;
         assert!(refusal.contains("too long to understand"), "{refusal}");
