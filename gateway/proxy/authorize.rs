@@ -46,6 +46,16 @@ pub(crate) struct Permitted {
 }
 
 impl Permitted {
+    fn to(
+        server: Arc<dyn Upstream>,
+        method: Method,
+        target: String,
+        replaced: Vec<(&'static str, Option<Vec<u8>>)>,
+    ) -> Self {
+        let (metrics, listed, rule, would, response, held) = (None, None, None, None, None, None);
+        Self { server, method, target, replaced, metrics, listed, rule, would, response, held }
+    }
+
     /// As policy has it: with the arguments that it wrote, and the places that it gave.
     fn by(mut self, (passed, held, response): Judged) -> Self {
         self.rule = Some(passed.rule);
@@ -276,18 +286,7 @@ fn with_state(
     if asked.era() == Era::Legacy && asked.request.param("task").is_some() {
         replaced.push(("task", None));
     }
-    Ok(Permitted {
-        server,
-        method: asked.request.method,
-        target,
-        replaced,
-        metrics: None,
-        listed: None,
-        rule: None,
-        would: None,
-        response: None,
-        held: None,
-    })
+    Ok(Permitted::to(server, asked.request.method, target, replaced))
 }
 
 fn completion(asked: &Asked) -> Result<Permitted, Problem> {
@@ -329,19 +328,7 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
     }
     object.close();
     let replaced = vec![("ref", Some(own_reference))];
-    let permitted = Permitted {
-        server,
-        method: Method::Complete,
-        target: own,
-        replaced,
-        metrics: None,
-        listed: None,
-        rule: None,
-        would: None,
-        response: None,
-        held: None,
-    };
-    Ok(permitted.by(judged))
+    Ok(Permitted::to(server, Method::Complete, own, replaced).by(judged))
 }
 
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
@@ -359,18 +346,7 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     let held = (!held.is_empty()).then(|| Arc::new(held));
     let Task { server, own: target, response } = task;
-    Ok(Permitted {
-        server,
-        method,
-        target,
-        replaced,
-        metrics: None,
-        listed: None,
-        rule: None,
-        would: None,
-        response,
-        held,
-    })
+    Ok(Permitted { response, held, ..Permitted::to(server, method, target, replaced) })
 }
 
 /// A task of a tool that its caller may still use.
