@@ -287,8 +287,8 @@ fn same(algorithm: Algorithm, pinned: KeyAlgorithm) -> bool {
     pinned.to_string().parse() == Ok(algorithm)
 }
 
-/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses a name more than once. Without a name there
-/// must be one such key alone.
+/// The keys that a token names, for the algorithm it names: up to [`MAX_SAME`] where an issuer uses a name more than once.
+/// Without a name there must be one such key alone.
 pub(crate) fn fitting<'a>(keys: &'a [Key], id: Option<&str>, algorithm: Algorithm) -> Vec<&'a Key> {
     let named = |key: &&Key| id.is_none_or(|id| key.id.as_deref() == Some(id));
     let fitting: Vec<_> =

@@ -96,9 +96,9 @@ fn parse(known: &dyn dialect::Dialect, text: &str) -> Result<Statement, ParserEr
     }
 }
 
-/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, a name that begins with `_`
-/// after a dot, signs that stand side by side and before a comment, of which it makes one operator, and a comment of MySQL that ends with
-/// its dashes.
+/// What this parser does not know, in a spelling that it does: `$` in names, the variables of SQLite, a name that begins with
+/// `_` after a dot, signs side by side and before a comment, of which it makes one operator, and a comment of MySQL that ends
+/// with its dashes.
 fn respelled(dialect: Dialect, text: &str) -> String {
     let (mut plain, mut before, mut skipped) = (String::with_capacity(text.len() + 16), ' ', 0);
     for (at, c) in text.char_indices() {

@@ -17,11 +17,11 @@ use sqlparser::parser::{Parser, ParserError};
 #[cfg(panic = "abort")]
 compile_error!("a statement that asks too much would end the gateway: panics must unwind");
 
-/// Questions for each token. Statements of the corpora need 844 in all, or 2 for each token of a long one.
+/// Questions for each token. Statements of the tests need 844 in all, or 2 for each token of a long one.
 const PER_TOKEN: usize = 20;
 /// And for each statement.
 const PER_STATEMENT: usize = 4_000;
-/// Longest time: the longest ordinary statement takes a tenth of it.
+/// Longest time, for what costs much and asks little.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Questions from one look at the clock to the next.
 const LOOK: usize = 16;

@@ -24,8 +24,9 @@ pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 /// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
 const REFUSALS: u64 = 100;
 
-/// Bytes of most records, and the most room that is kept for the next one.
+/// Bytes of most records.
 const USUAL: usize = 512;
+/// Most room that a thread keeps for its next record.
 const LARGE: usize = 16 * 1024;
 
 /// How long the end of the gateway waits for the writer.
@@ -200,7 +201,7 @@ impl Trail {
     }
 }
 
-/// Runs with an empty buffer of this thread, so that a record allocates nothing.
+/// Runs with an empty buffer of this thread, which keeps its room from one record to the next.
 fn scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     thread_local!(static MEMBERS: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(USUAL)));
     MEMBERS.with_borrow_mut(|members| {
