@@ -1,12 +1,21 @@
-//! The chain: every record carries its number, the hash of the record before it and its own, which is over all of its bytes
-//! before `,"hash"`. Anybody can compute it (BLAKE3); with a key, only its owner can.
+//! The chain: every record has a number, and some carry a hash, which is over all bytes since the one before it and over that
+//! hash itself. Long texts are hashed several times as fast as short ones, so a batch gets one, and a long batch some.
+//! Anybody can compute it (BLAKE3); with a key, only its owner can.
 
 /// What stands before the first record.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// Records of so many bytes get a hash even if their batch is longer, so that a change is found among few of them.
+const SPAN: usize = 16 * 1024;
+/// The longest record that is ever written, with its hash and its line break.
+pub(super) const MAX_LINE: usize = 64 * 1024;
+/// The most bytes that one hash is over.
+pub(super) const MAX_SPAN: usize = SPAN + MAX_LINE;
 /// Between a record and its hash.
 const HASH: &[u8] = b",\"hash\":\"";
 /// Characters of a hash.
 const DIGITS: usize = 64;
+/// What every record ends with.
+const END: &[u8] = b"}\n";
 
 /// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these words does the same.
 const CONTEXT: &str = "Lockgate audit trail, key of the chain";
@@ -19,8 +28,17 @@ pub(super) struct Seal(Option<[u8; 32]>);
 pub(super) struct Tip {
     /// Number of the last record; 0 before the first.
     pub(super) seq: u64,
-    /// Its hash.
+    /// The last hash.
     pub(super) hash: String,
+}
+
+/// The end of a chain, and the records that are not written yet.
+pub(super) struct Chain {
+    seal: Seal,
+    tip: Tip,
+    bytes: Vec<u8>,
+    /// Where the records begin that no hash is over.
+    open: usize,
 }
 
 impl Default for Tip {
@@ -45,33 +63,73 @@ impl Seal {
         }
     }
 
-    /// Writes one record, with the members that `write` adds, and moves the tip to it.
-    pub(super) fn append(&self, out: &mut Vec<u8>, tip: &mut Tip, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = out.len();
-        tip.seq += 1;
-        out.extend_from_slice(b"{\"seq\":");
-        out.extend_from_slice(itoa::Buffer::new().format(tip.seq).as_bytes());
-        out.extend_from_slice(b",\"prev\":\"");
-        out.extend_from_slice(tip.hash.as_bytes());
-        out.push(b'"');
-        write(out);
-        let hash = hex(&self.digest(out.get(start..).unwrap_or_default()));
-        out.extend_from_slice(HASH);
-        out.extend_from_slice(&hash);
-        out.extend_from_slice(b"\"}\n");
-        tip.hash.clear();
-        // Digits are text.
-        tip.hash.push_str(std::str::from_utf8(&hash).unwrap_or_default());
-    }
-
-    /// The hash that a line claims, when it is the right one.
-    pub(super) fn check<'a>(&self, line: &'a [u8]) -> Option<&'a str> {
-        let (body, claimed) = split(line)?;
-        (self.digest(body).to_hex().as_str() == claimed).then_some(claimed)
+    /// The hash that the last of these lines claims, when it is the right one for all of them. The last line has no break.
+    pub(super) fn check<'a>(&self, lines: &'a [u8]) -> Option<&'a str> {
+        let (hashed, claimed) = split(lines)?;
+        (self.digest(hashed).to_hex().as_str() == claimed).then_some(claimed)
     }
 }
 
-/// A hash in digits. Every record has up to three, and the library's own way costs as much as the hash of a short text.
+impl Chain {
+    /// Goes on after `tip`; there is room for `room` bytes.
+    pub(super) fn new(seal: Seal, tip: Tip, room: usize) -> Self {
+        Self { seal, tip, bytes: Vec::with_capacity(room), open: 0 }
+    }
+
+    /// Adds a record with the members that `write` makes, each after a comma.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>, &Seal)) {
+        self.tip.seq += 1;
+        self.bytes.extend_from_slice(b"{\"seq\":");
+        self.bytes.extend_from_slice(itoa::Buffer::new().format(self.tip.seq).as_bytes());
+        write(&mut self.bytes, &self.seal);
+        self.bytes.extend_from_slice(END);
+        if self.bytes.len() - self.open >= SPAN {
+            self.close();
+        }
+    }
+
+    /// Gives the last record a hash over all that have none.
+    pub(super) fn close(&mut self) {
+        if self.open == self.bytes.len() {
+            return;
+        }
+        self.bytes.truncate(self.bytes.len() - END.len());
+        self.bytes.extend_from_slice(b",\"prev\":\"");
+        self.bytes.extend_from_slice(self.tip.hash.as_bytes());
+        self.bytes.push(b'"');
+        let hash = hex(&self.seal.digest(self.bytes.get(self.open..).unwrap_or_default()));
+        self.bytes.extend_from_slice(HASH);
+        self.bytes.extend_from_slice(&hash);
+        self.bytes.push(b'"');
+        self.bytes.extend_from_slice(END);
+        self.open = self.bytes.len();
+        self.tip.hash.clear();
+        // Digits are text.
+        self.tip.hash.push_str(std::str::from_utf8(&hash).unwrap_or_default());
+    }
+
+    /// What is not written yet.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All of it is written.
+    pub(super) fn clear(&mut self) {
+        debug_assert_eq!(self.open, self.bytes.len(), "records without a hash are written");
+        self.bytes.clear();
+        self.open = 0;
+    }
+
+    pub(super) fn tip(&self) -> &Tip {
+        &self.tip
+    }
+
+    pub(super) fn seal(&self) -> &Seal {
+        &self.seal
+    }
+}
+
+/// A hash in digits. The library's own way costs as much as the hash of a short text.
 pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
     let mut digits = [0; DIGITS];
     for (pair, byte) in digits.chunks_exact_mut(2).zip(hash.as_bytes()) {
@@ -82,9 +140,14 @@ pub(super) fn hex(hash: &blake3::Hash) -> [u8; DIGITS] {
     digits
 }
 
-/// A line without its break: what was hashed, and the hash that it claims.
-fn split(line: &[u8]) -> Option<(&[u8], &str)> {
-    let rest = line.strip_suffix(b"\"}")?;
+/// Whether a line without its break carries a hash.
+pub(super) fn is_closed(line: &[u8]) -> bool {
+    split(line).is_some()
+}
+
+/// Lines without the last break: what was hashed, and the hash that the last one claims.
+fn split(lines: &[u8]) -> Option<(&[u8], &str)> {
+    let rest = lines.strip_suffix(b"\"}")?;
     let (before, hash) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
     Some((before.strip_suffix(HASH)?, std::str::from_utf8(hash).ok()?))
 }

@@ -74,37 +74,45 @@ pub struct Would {
     pub reason: Cow<'static, str>,
 }
 
+/// A member's name as it is written: one piece, which is copied at once.
+macro_rules! name {
+    ($name:literal) => {
+        concat!(",\"", $name, "\":")
+    };
+}
+pub(super) use name;
+
 /// Writes the members of a decision, each after a comma, but those of its arguments.
 pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision: Decision<'_>) {
-    plain(out, "kind", "decision");
-    number(out, "call", call);
+    plain(out, name!("kind"), "decision");
+    number(out, name!("call"), call);
     match decision {
         Decision::Allow(rule, would) => {
-            plain(out, "decision", "allow");
-            maybe(out, "rule", rule);
+            plain(out, name!("decision"), "allow");
+            maybe(out, name!("rule"), rule);
             if let Some(would) = would {
-                text(out, "dry_run", &would.rule);
-                text(out, "reason", &would.reason);
+                text(out, name!("dry_run"), &would.rule);
+                text(out, name!("reason"), &would.reason);
             }
         }
         Decision::Deny(rule, words) => {
-            plain(out, "decision", "deny");
-            maybe(out, "rule", rule);
-            text(out, "reason", words);
+            plain(out, name!("decision"), "deny");
+            maybe(out, name!("rule"), rule);
+            text(out, name!("reason"), words);
         }
     }
-    text(out, "issuer", asked.issuer);
-    text(out, "who", asked.subject);
-    maybe(out, "organisation", asked.organisation);
-    maybe(out, "agent", asked.agent);
-    plain(out, "method", asked.method);
+    text(out, name!("issuer"), asked.issuer);
+    text(out, name!("who"), asked.subject);
+    maybe(out, name!("organisation"), asked.organisation);
+    maybe(out, name!("agent"), asked.agent);
+    plain(out, name!("method"), asked.method);
     if !asked.endpoint.is_empty() {
-        text(out, "endpoint", &asked.endpoint);
+        text(out, name!("endpoint"), &asked.endpoint);
     }
-    maybe(out, "server", asked.server);
-    maybe(out, "name", asked.name.as_deref());
+    maybe(out, name!("server"), asked.server);
+    maybe(out, name!("name"), asked.name.as_deref());
     if let Some(trace) = asked.trace {
-        plain(out, "trace", &format!("{trace:032x}"));
+        plain(out, name!("trace"), &format!("{trace:032x}"));
     }
 }
 
@@ -112,51 +120,49 @@ pub(super) fn decision(out: &mut Vec<u8>, call: u64, asked: &Asked<'_>, decision
 pub(super) fn arguments(out: &mut Vec<u8>, bytes: usize, digest: &Hash, redacted: Option<&[u8]>) {
     out.extend_from_slice(b",\"arguments\":{\"bytes\":");
     out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
-    key(out, "digest");
-    out.push(b'"');
+    out.extend_from_slice(b",\"digest\":\"");
     out.extend_from_slice(&hex(digest));
     out.push(b'"');
     if let Some(redacted) = redacted {
-        escaped(out, "redacted", &String::from_utf8_lossy(redacted), MAX_REDACTED);
+        escaped(out, name!("redacted"), &String::from_utf8_lossy(redacted), MAX_REDACTED);
     }
     out.push(b'}');
 }
 
 /// The same of an outcome.
 pub(super) fn outcome(out: &mut Vec<u8>, call: u64, outcome: Outcome, duration: Duration) {
-    plain(out, "kind", "outcome");
-    number(out, "call", call);
-    plain(out, "outcome", outcome.as_str());
-    number(out, "duration_us", u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    plain(out, name!("kind"), "outcome");
+    number(out, name!("call"), call);
+    plain(out, name!("outcome"), outcome.as_str());
+    number(out, name!("duration_us"), u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
 }
 
 /// The same of a refusal; `more` before it were only counted.
 pub(super) fn refusal(out: &mut Vec<u8>, refused: Refused<'_>, more: u64) {
-    plain(out, "kind", "refusal");
-    plain(out, "reason", refused.why.as_str());
-    text(out, "words", refused.words);
+    plain(out, name!("kind"), "refusal");
+    plain(out, name!("reason"), refused.why.as_str());
+    text(out, name!("words"), refused.words);
     if let Some((issuer, subject)) = refused.who {
-        text(out, "issuer", issuer);
-        text(out, "who", subject);
+        text(out, name!("issuer"), issuer);
+        text(out, name!("who"), subject);
     }
     if !refused.endpoint.is_empty() {
-        text(out, "endpoint", refused.endpoint);
+        text(out, name!("endpoint"), refused.endpoint);
     }
     if more > 0 {
-        number(out, "more", more);
+        number(out, name!("more"), more);
     }
 }
 
 /// The first member after those of the chain.
 pub(super) fn head(out: &mut Vec<u8>, time: &[u8]) {
-    key(out, "time");
-    out.push(b'"');
+    out.extend_from_slice(b",\"time\":\"");
     out.extend_from_slice(time);
     out.push(b'"');
 }
 
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: u64) {
-    key(out, name);
+    out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
@@ -178,17 +184,10 @@ fn maybe(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     }
 }
 
-#[inline]
-fn key(out: &mut Vec<u8>, name: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-}
-
 /// A text of our own, which needs no escapes.
 #[inline]
 pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
-    key(out, name);
+    out.extend_from_slice(name.as_bytes());
     out.push(b'"');
     out.extend_from_slice(value.as_bytes());
     out.push(b'"');
@@ -196,7 +195,7 @@ pub(super) fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
 
 /// Any text, cut to so many bytes.
 fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
-    key(out, name);
+    out.extend_from_slice(name.as_bytes());
     out.push(b'"');
     let mut end = value.len().min(most);
     while !value.is_char_boundary(end) {

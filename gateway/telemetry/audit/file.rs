@@ -3,7 +3,7 @@
 //! It refuses to go on with a chain whose end it cannot verify.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::Config;
-use super::chain::{Seal, Tip};
-use super::pieces::{Range, aside, beginning, beside, gone, last_line, numbered, open, tail};
+use super::chain::{MAX_LINE, Seal, Tip};
+use super::pieces::{End, Range, aside, beginning, beside, end, gone, numbered, open};
 
-/// The longest line that is ever written, and the most that is read to find one.
-pub(super) const MAX_LINE: u64 = 64 * 1024;
+/// What every record begins with.
+const BEGIN: &[u8] = b"{\"seq\":";
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -24,7 +24,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Found {
     /// The last writer did not say that it ended.
     pub(super) unclean: bool,
-    /// Bytes of a record that was not finished; they are gone.
+    /// Bytes of records that no hash is over, because the writer ended before it had written that; they are gone.
     pub(super) torn: u64,
     /// Records that an anchor knows and the file does not have: somebody has cut it.
     pub(super) missing: Option<Range>,
@@ -60,19 +60,25 @@ impl LogFile {
             return Err(io::Error::other("it is no file"));
         }
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
-        let torn = cut_torn(&mut file)?;
         let aside = aside(path)?;
-        let last = match last_line(&mut file)? {
-            Some(line) => Some(line),
-            None => match aside.last() {
-                Some(first) => last_line(&mut open(&numbered(path, *first), OpenOptions::new().read(true))?)?,
-                None => None,
-            },
-        };
-        let mut found = Found { torn, ..Found::default() };
-        let mut tip = match &last {
-            Some(line) => read_tip(line, seal, &mut found)?,
-            None => Tip::default(),
+        let mut found = Found::default();
+        let mut tip = match (end(&mut file)?, aside.last()) {
+            (Some(end), _) => {
+                let tip = read_tip(&end, seal, &mut found)?;
+                found.torn = cut(&file, end.at)?;
+                tip
+            }
+            (None, before) => {
+                found.torn = cut_first(&mut file)?;
+                match before {
+                    Some(first) => {
+                        let mut before = open(&numbered(path, *first), OpenOptions::new().read(true))?;
+                        let end = end(&mut before)?.ok_or_else(|| io::Error::other(UNVERIFIED))?;
+                        read_tip(&end, seal, &mut found)?
+                    }
+                    None => Tip::default(),
+                }
+            }
         };
         if let Some(head) = read_head(path)?.filter(|head| head.seq > tip.seq) {
             found.missing = Some((tip.seq + 1, head.seq));
@@ -208,29 +214,38 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other("another process writes to it"))
 }
 
-/// Removes what stands after the last line break: a record whose writer ended in the middle of it.
-fn cut_torn(file: &mut File) -> io::Result<u64> {
-    let bytes = tail(file)?;
-    let torn = bytes.len() - bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-    let torn = torn as u64;
+/// Removes what stands behind the last hash.
+fn cut(file: &File, at: u64) -> io::Result<u64> {
+    let torn = file.metadata()?.len() - at;
     if torn > 0 {
-        let len = file.metadata()?.len();
-        if torn == MAX_LINE {
-            return Err(io::Error::other("it ends in something that is no record"));
-        }
-        file.set_len(len - torn)?;
+        file.set_len(at)?;
     }
     Ok(torn)
 }
 
-fn read_tip(line: &[u8], seal: &Seal, found: &mut Found) -> io::Result<Tip> {
-    let words = "its last record does not verify: it was changed, or written with another key (`audit.key`); \
-                 run `lockgate audit verify` and move the files away";
-    let hash = seal.check(line).ok_or_else(|| io::Error::other(words))?;
-    let record: Value = serde_json::from_slice(line)?;
-    let seq = record.get("seq").and_then(Value::as_u64).ok_or_else(|| io::Error::other(words))?;
+/// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
+fn cut_first(file: &mut File) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LINE as u64).read_to_end(&mut bytes)?;
+    let common = bytes.len().min(BEGIN.len());
+    if bytes.len() == MAX_LINE || bytes.contains(&b'\n') || bytes.get(..common) != BEGIN.get(..common) {
+        return Err(io::Error::other(
+            "it ends in something that is no record of a trail: move it away, or name another file",
+        ));
+    }
+    cut(file, 0)
+}
+
+const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with another key (`audit.key`); \
+                          run `lockgate audit verify` and move the files away";
+
+fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
+    let failed = || io::Error::other(UNVERIFIED);
+    let (record, hash) = end.record(seal).ok_or_else(failed)?;
+    let seq = record.get("seq").and_then(Value::as_u64).ok_or_else(failed)?;
     found.unclean = !matches!(record.get("kind").and_then(Value::as_str), Some("close" | "rotate"));
-    Ok(Tip { seq, hash: hash.to_owned() })
+    Ok(Tip { seq, hash })
 }
 
 /// The last anchor, if there is one that can be read.
@@ -240,7 +255,7 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
         file => file?,
     };
     let mut text = String::new();
-    file.take(MAX_LINE).read_to_string(&mut text)?;
+    file.take(MAX_LINE as u64).read_to_string(&mut text)?;
     let tip =
         |head: &Value| Some(Tip { seq: head.get("seq")?.as_u64()?, hash: head.get("hash")?.as_str()?.to_owned() });
     Ok(serde_json::from_str::<Value>(&text).ok().as_ref().and_then(tip))

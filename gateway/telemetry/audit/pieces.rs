@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::chain::Seal;
-use super::file::MAX_LINE;
+use super::chain::{MAX_LINE, MAX_SPAN, Seal, is_closed};
 
 /// Digits of the number in the name of a file that was set aside.
 const DIGITS: usize = 16;
+/// What is read of the end of a file: the last records that one hash is over, the hash before them, and what a writer left
+/// that ended in the middle.
+const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
 
 /// First and last records that are missing; between them there may be some that are not.
 pub(super) type Range = (u64, u64);
@@ -61,35 +63,60 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
     Ok(all)
 }
 
-/// The last bytes of a file, at most `MAX_LINE` of them.
-pub(super) fn tail(file: &mut File) -> io::Result<Vec<u8>> {
-    let len = file.metadata()?.len();
-    file.seek(SeekFrom::Start(len.saturating_sub(MAX_LINE)))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_LINE).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// The last record of a file that carries a hash.
+pub(super) struct End {
+    /// All that the hash is over, and the hash, without the last break.
+    lines: Vec<u8>,
+    /// Where they end in the file.
+    pub(super) at: u64,
 }
 
-pub(super) fn last_line(file: &mut File) -> io::Result<Option<Vec<u8>>> {
-    let bytes = tail(file)?;
-    let Some(whole) = bytes.strip_suffix(b"\n") else { return Ok(None) };
-    Ok(whole.rsplit(|b| *b == b'\n').next().map(<[u8]>::to_vec))
+impl End {
+    /// The last record and its hash, if that is the right one.
+    pub(super) fn record(&self, seal: &Seal) -> Option<(Value, String)> {
+        let hash = seal.check(&self.lines)?;
+        let last = self.lines.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        Some((serde_json::from_slice(last).ok()?, hash.to_owned()))
+    }
+}
+
+/// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that ends in the middle.
+pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
+    let len = file.metadata()?.len();
+    let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_END as u64).read_to_end(&mut bytes)?;
+    let (mut before, mut last, mut at) = (None, None, 0);
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        at += line.len();
+        if line.strip_suffix(b"\n").is_some_and(is_closed) {
+            (before, last) = (last, Some(at));
+        }
+    }
+    let Some(last) = last.filter(|last| bytes.len() - last < MAX_SPAN) else { return Ok(None) };
+    let Some(begin) = before.or((skipped == 0).then_some(0)) else { return Ok(None) };
+    let lines = bytes.get(begin..last - 1).unwrap_or_default().to_vec();
+    Ok(Some(End { lines, at: skipped + last as u64 }))
 }
 
 /// The first record of a file, if it is one of this chain.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(MAX_LINE).read_to_end(&mut bytes)?;
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    let record = record(line, seal);
+    file.take(MAX_SPAN as u64).read_to_end(&mut bytes)?;
+    let mut at = 0;
+    let end = bytes.split(|b| *b == b'\n').find_map(|line| {
+        at += line.len() + 1;
+        is_closed(line).then(|| at - 1)
+    });
+    let Some(lines) = end.and_then(|end| bytes.get(..end)).filter(|lines| seal.check(lines).is_some()) else {
+        return Ok(None);
+    };
+    let first = lines.split(|b| *b == b'\n').next().unwrap_or_default();
+    let record: Value = serde_json::from_slice(first).unwrap_or_default();
     let number = |key: &str| record.get(key).and_then(Value::as_u64);
     let opens = record.get("kind").and_then(Value::as_str) == Some("open");
     Ok(number("seq").map(|seq| Beginning { seq, opens, oldest: number("oldest").filter(|_| opens) }))
-}
-
-fn record(line: &[u8], seal: &Seal) -> Value {
-    seal.check(line).and_then(|_| serde_json::from_slice(line).ok()).unwrap_or_default()
 }
 
 /// What is missing between the beginning of the oldest file and that of the current one, if that has any, and before the
@@ -98,7 +125,7 @@ pub(super) fn gone(
     path: &Path,
     aside: &[u64],
     current: Option<&Option<Beginning>>,
-    end: u64,
+    tip: u64,
     seal: &Seal,
 ) -> io::Result<Option<Range>> {
     let (mut next, mut said, mut holes) = (None, None, None);
@@ -107,12 +134,12 @@ pub(super) fn gone(
         let begin = beginning(&mut file, seal)?;
         said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
         holes = union(holes, hole(begin.as_ref(), next, *name));
-        let last = last_line(&mut file)?.and_then(|line| record(&line, seal).get("seq")?.as_u64());
+        let last = end(&mut file)?.and_then(|end| end.record(seal)?.0.get("seq")?.as_u64());
         next = Some(last.map_or(*name, |last| last.saturating_add(1)));
     }
     if let Some(begin) = current {
         said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
-        holes = union(holes, hole(begin.as_ref(), next, end));
+        holes = union(holes, hole(begin.as_ref(), next, tip));
     }
     let said = said.unwrap_or(1);
     let holes = holes.map(|(from, to)| (from.max(said), to)).filter(|(from, to)| from <= to);

@@ -16,6 +16,8 @@ use super::verify::{Anchor, Extent, Part, Report, verify};
 use super::*;
 use crate::counters::{Outcome, Rejection};
 
+/// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.
+mod spans;
 /// What goes while nobody looks, and what goes while the writer runs.
 mod taken;
 
@@ -210,10 +212,11 @@ fn every_change_is_found() {
         (without(4), 5, "records 5 to 5 are missing"),
         (join(&swapped), 4, "records 4 to 4 are missing"),
         (join(&twice), 4, "follows record 3"),
-        (good.replacen("\"open\"", "\"ope\"", 1), 1, "was changed"),
+        (good.replacen("\"open\"", "\"ope\"", 1), 1, "does not begin a chain"),
         (format!("{}{}\n", join(&all[..3]), "x".repeat(100_000)), 4, "cut off, or too long"),
         (good[..good.len() - 5].to_owned(), 10, "cut off"),
-        (join(&all[..7]), 0, "records 8 to 10 are missing at the end"),
+        (join(&all[..1]), 0, "records 2 to 10 are missing at the end"),
+        (format!("{good}{{\"seq\":11,\"kind\":\"decision\"}}\n"), 11, "no hash is over record 11"),
     ];
     for (text, line, words) in cases {
         fs::write(&path, &text).unwrap();
@@ -240,9 +243,14 @@ fn a_cut_end_is_noticed_at_the_next_start() {
     fs::write(&path, cut).unwrap();
     let trail = start(&config(&path));
     trail.close();
+    // What no hash is over any more goes as well.
+    let open = lines(&path).iter().rposition(|line| line["kind"] == "open").unwrap();
+    assert!((1..=6).contains(&open));
     let broken = verified(&path, None, &[]).broken.unwrap();
-    assert_eq!((broken.line, broken.why.as_str()), (7, "records 7 to 10 are missing before this one"));
-    assert_eq!(lines(&path)[6]["missing_from"], 7);
+    let words = format!("records {} to 10 are missing before this one", open + 1);
+    assert_eq!((broken.line, broken.why), (open as u64 + 1, words));
+    assert_eq!(lines(&path)[open]["missing_from"], open + 1);
+    assert_eq!(lines(&path)[open]["torn_bytes"].is_null(), open == 6);
 }
 
 /// Rotation says what it removes; what goes in any other way is missed, at once and after the next start.

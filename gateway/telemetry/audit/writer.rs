@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Config;
-use super::chain::{Seal, Tip};
-use super::event::{self, Clock};
+use super::chain::{Chain, Seal, Tip};
+use super::event::{self, Clock, name};
 use super::file::Found;
 use super::queue::{Batch, Draft};
 use super::sink::Sink;
@@ -30,14 +30,12 @@ const LAST_ATTEMPTS: u32 = 5;
 pub(super) struct Writer {
     shared: Arc<Shared>,
     sink: Sink,
-    seal: Seal,
-    tip: Tip,
+    /// The first `written` bytes of what it holds are written.
+    chain: Chain,
+    written: usize,
     redact: Redact,
     clock: Clock,
     anchor_every: Duration,
-    /// Lines that are not written yet, the first `written` bytes of which are.
-    pending: Vec<u8>,
-    written: usize,
     records: u64,
     anchored: Instant,
     synced: Instant,
@@ -57,13 +55,11 @@ impl Writer {
         Self {
             shared,
             sink,
-            seal,
-            tip,
+            chain: Chain::new(seal, tip, PIECE),
+            written: 0,
             redact,
             clock: Clock::default(),
             anchor_every: config.anchor,
-            pending: Vec::with_capacity(PIECE),
-            written: 0,
             records: 0,
             anchored: Instant::now(),
             synced: Instant::now(),
@@ -119,7 +115,7 @@ impl Writer {
     fn write(&mut self, batch: &Batch) {
         for draft in batch.records() {
             self.add(draft);
-            if self.pending.len() >= PIECE {
+            if self.chain.bytes().len() >= PIECE {
                 if !self.flush() {
                     return;
                 }
@@ -131,8 +127,8 @@ impl Writer {
     }
 
     fn add(&mut self, draft: Draft<'_>) {
-        let Self { seal, tip, pending, redact, clock, .. } = self;
-        seal.append(pending, tip, |out| {
+        let Self { chain, redact, clock, .. } = self;
+        chain.add(|out, seal| {
             event::head(out, clock.text(draft.at));
             out.extend_from_slice(draft.members);
             if let Some(text) = draft.held {
@@ -142,39 +138,42 @@ impl Writer {
         self.records += 1;
     }
 
+    /// A record of the writer's own, with a hash of its own: a file begins and ends with one.
     fn record(&mut self, kind: &str, more: impl FnOnce(&mut Vec<u8>)) {
-        self.seal.append(&mut self.pending, &mut self.tip, |out| {
+        self.chain.close();
+        self.chain.add(|out, _| {
             event::head(out, self.clock.text(SystemTime::now()));
-            event::plain(out, "kind", kind);
+            event::plain(out, name!("kind"), kind);
             more(out);
         });
+        self.chain.close();
         self.records += 1;
     }
 
     /// The first record of a file, or of a process.
     fn open(&mut self, why: &str, found: &Found) {
-        let (output, keyed, oldest) = (self.sink.name(), self.seal.is_keyed(), self.sink.oldest());
+        let (output, keyed, oldest) = (self.sink.name(), self.chain.seal().is_keyed(), self.sink.oldest());
         self.record("open", |out| {
-            event::text(out, "why", why);
-            event::text(out, "output", output);
-            event::text(out, "version", env!("CARGO_PKG_VERSION"));
+            event::text(out, name!("why"), why);
+            event::text(out, name!("output"), output);
+            event::text(out, name!("version"), env!("CARGO_PKG_VERSION"));
             out.extend_from_slice(if keyed { b",\"keyed\":true" } else { b",\"keyed\":false" });
             if let Some(oldest) = oldest {
-                event::number(out, "oldest", oldest);
+                event::number(out, name!("oldest"), oldest);
             }
             if found.unclean {
                 out.extend_from_slice(b",\"unclean\":true");
             }
             if found.torn > 0 {
-                event::number(out, "torn_bytes", found.torn);
+                event::number(out, name!("torn_bytes"), found.torn);
             }
             if let Some((from, to)) = found.missing {
-                event::number(out, "missing_from", from);
-                event::number(out, "missing_to", to);
+                event::number(out, name!("missing_from"), from);
+                event::number(out, name!("missing_to"), to);
             }
             if let Some((from, to)) = found.gone {
-                event::number(out, "gone_from", from);
-                event::number(out, "gone_to", to);
+                event::number(out, name!("gone_from"), from);
+                event::number(out, name!("gone_to"), to);
             }
         });
         if self.flush() {
@@ -188,7 +187,7 @@ impl Writer {
     fn note_gap(&mut self) {
         let lost = self.shared.gap.swap(0, Relaxed);
         if lost > 0 {
-            self.record("gap", |out| event::number(out, "lost", lost));
+            self.record("gap", |out| event::number(out, name!("lost"), lost));
         }
     }
 
@@ -198,21 +197,23 @@ impl Writer {
         self.anchored = Instant::now();
         if self.flush() {
             self.head();
-            tracing::info!(target: "audit", seq = self.tip.seq, hash = self.tip.hash, "audit anchor");
+            let tip = self.chain.tip();
+            tracing::info!(target: "audit", seq = tip.seq, hash = tip.hash, "audit anchor");
         }
     }
 
     fn head(&self) {
-        if let Err(error) = self.sink.note_head(&self.tip) {
+        if let Err(error) = self.sink.note_head(self.chain.tip()) {
             tracing::warn!(%error, "the anchor beside the audit file cannot be written");
         }
     }
 
     /// Writes what is pending; tries until it works. Gives up only when the gateway ends.
     fn flush(&mut self) -> bool {
+        self.chain.close();
         let mut attempts = 0;
-        while self.written < self.pending.len() {
-            let rest = self.pending.get(self.written..).unwrap_or_default();
+        while self.written < self.chain.bytes().len() {
+            let rest = self.chain.bytes().get(self.written..).unwrap_or_default();
             match self.sink.write(rest) {
                 Ok(written) if written > 0 => self.written += written,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -236,8 +237,8 @@ impl Writer {
         }
         self.shared.counters.set_failing(false);
         self.shared.counters.wrote(std::mem::take(&mut self.records));
-        self.dirty |= !self.pending.is_empty();
-        self.pending.clear();
+        self.dirty |= self.written > 0;
+        self.chain.clear();
         self.written = 0;
         true
     }
@@ -254,9 +255,9 @@ impl Writer {
     /// Goes on in a new file when somebody took this one away or cut it: what is written into it would be lost.
     fn look(&mut self) -> bool {
         self.looked = Instant::now();
-        let Some(why) = self.sink.harm().filter(|_| self.pending.is_empty()) else { return false };
+        let Some(why) = self.sink.harm().filter(|_| self.chain.bytes().is_empty()) else { return false };
         let gone = loop {
-            match self.sink.renew(&self.tip, &self.seal) {
+            match self.sink.renew(self.chain.tip(), self.chain.seal()) {
                 Ok(gone) => break gone,
                 Err(error) if self.gives_up(&error, "begun anew") => return false,
                 Err(_) => {}
@@ -279,7 +280,7 @@ impl Writer {
             return;
         }
         self.head();
-        while let Err(error) = self.sink.rotate(&self.tip) {
+        while let Err(error) = self.sink.rotate(self.chain.tip()) {
             if self.look() || self.gives_up(&error, "set aside") {
                 return;
             }
