@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::Refusal;
 use crate::file::{self, Effect, Others};
+use crate::sql::Effort;
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
@@ -50,6 +51,13 @@ struct Rule {
 enum Set {
     To(Value),
     Default(Value),
+}
+
+/// What the rules of one call have led to so far.
+#[derive(Debug, Default)]
+pub(crate) struct Pass {
+    pub(crate) edits: Vec<Edit>,
+    effort: Effort,
 }
 
 /// A mistake in the rules: the key below `arguments`, and what is wrong.
@@ -97,7 +105,7 @@ impl Arguments {
     }
 
     /// Holds arguments against the rules, putting in what they set.
-    pub(crate) fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         if let (Some(named), Value::Object(object)) = (&self.named, &*arguments)
             && let Some(other) = object.keys().find(|key| !named.contains(*key))
         {
@@ -106,9 +114,9 @@ impl Arguments {
             return Err(Refusal(format!("the argument `{other}` is not allowed here, only {}", known.join(", "))));
         }
         for rule in self.rules.iter().filter(|rule| rule.set.is_some()) {
-            rule.put(arguments, edits)?;
+            rule.put(arguments, &mut pass.edits)?;
         }
-        self.rules.iter().try_for_each(|rule| rule.check(arguments, edits))
+        self.rules.iter().try_for_each(|rule| rule.check(arguments, pass))
     }
 }
 
@@ -162,7 +170,7 @@ impl Rule {
         Ok(())
     }
 
-    fn check(&self, arguments: &mut Value, edits: &mut Vec<Edit>) -> Result<(), Refusal> {
+    fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         let Found { places, missing } = self.at.find(arguments)?;
         if self.forbid {
             return match places.is_empty() {
@@ -175,22 +183,22 @@ impl Rule {
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {
-            if let Some(value) = self.judge(value).map_err(|refusal| self.say(&refusal))? {
+            if let Some(value) = self.judge(value, &pass.effort).map_err(|refusal| self.say(&refusal))? {
                 narrowed.push(Edit { at, value });
             }
         }
         for edit in narrowed {
             edit::put(arguments, &edit.at, &edit.value);
-            edits.push(edit);
+            pass.edits.push(edit);
         }
         Ok(())
     }
 
     /// Every rule, each on what the one before it left.
-    fn judge(&self, value: &Value) -> Result<Option<Value>, Refusal> {
+    fn judge(&self, value: &Value, effort: &Effort) -> Result<Option<Value>, Refusal> {
         let mut narrowed: Option<Value> = None;
         for rule in &self.structural {
-            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value))? {
+            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value), effort)? {
                 narrowed = Some(other);
             }
         }

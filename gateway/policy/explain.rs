@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::arguments;
+use crate::arguments::{self, Pass};
 use crate::cases::{Expect, Outcome};
 use crate::condition::World;
 use crate::file::Effect;
@@ -127,7 +127,7 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
         return Says::Limits;
     }
     match (&rule.arguments, arguments) {
-        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Vec::new()) {
+        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Pass::default()) {
             Ok(()) => Says::Holds,
             Err(refusal) => Says::Refuses(refusal.0),
         },

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::Refusal;
-use crate::arguments::{self, Edit};
+use crate::arguments::{self, Pass};
 use crate::condition::World;
 use crate::policy::{Because, DEFAULT, Denied, Passed, Policy, Question};
 use crate::rule::Rule;
@@ -46,7 +46,7 @@ impl Policy {
         }
         let first = self.name(*dry.guards.first()?);
         match arguments() {
-            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut Vec::new()).err(),
+            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut Pass::default()).err(),
             Err(refusal) => Some(Denied { rule: first, because: Because::Arguments(refusal) }),
         }
     }
@@ -67,17 +67,17 @@ impl Policy {
         let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
         let read = arguments::read(text);
         let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
-        let mut edits = Vec::new();
+        let mut pass = Pass::default();
         let rule = match judged.open {
             Some(at) => self.name(at),
-            None => self.permit(&judged.allows, question, &mut arguments, &mut edits)?,
+            None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
         };
-        self.guard(&judged.guards, question, &mut arguments, &mut edits)?;
+        self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
         let would = dry.and_then(|dry| self.would_deny(dry, question, || Ok(arguments)));
-        if edits.is_empty() {
+        if pass.edits.is_empty() {
             return Ok(Passed { rule, arguments: None, would });
         }
-        match arguments::write(text, &edits) {
+        match arguments::write(text, &pass.edits) {
             Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), would }),
             None => Err(Denied { rule, because: Because::Failure("the arguments could not be written anew".into()) }),
         }
@@ -89,7 +89,7 @@ impl Policy {
         let State::Judged(judged) = &verdict.state else { return None };
         let mut arguments = arguments::read(text).ok()?;
         if judged.open.is_none() {
-            self.permit(&judged.allows, question, &mut arguments, &mut Vec::new()).ok()?;
+            self.permit(&judged.allows, question, &mut arguments, &mut Pass::default()).ok()?;
         }
         Some(arguments)
     }
@@ -100,28 +100,30 @@ impl Policy {
         allows: &[u32],
         question: &Question<'_>,
         arguments: &mut Value,
-        edits: &mut Vec<Edit>,
+        pass: &mut Pass,
     ) -> Result<Arc<str>, Denied> {
         let mut refused = None;
         for rule in allows.iter().filter_map(|&at| self.rule(at)) {
             let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
-            let (mut own, mut changes) = (arguments.clone(), Vec::new());
+            let (mut own, before) = (arguments.clone(), pass.edits.len());
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
                     (Err(because), _) => return Err(denied(because)),
                     (Ok(false), _) => Err(Refusal("its condition does not hold for these arguments".into())),
                     (Ok(true), None) => Ok(()),
-                    (Ok(true), Some(rules)) => rules.check(&mut own, &mut changes),
+                    (Ok(true), Some(rules)) => rules.check(&mut own, pass),
                 },
             };
             match checked {
                 Ok(()) => {
                     *arguments = own;
-                    edits.append(&mut changes);
                     return Ok(Arc::clone(&rule.name));
                 }
-                Err(refusal) => drop(refused.get_or_insert(denied(Because::Arguments(refusal)))),
+                Err(refusal) => {
+                    pass.edits.truncate(before);
+                    refused.get_or_insert(denied(Because::Arguments(refusal)));
+                }
             }
         }
         Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), because: Because::Hidden }))
@@ -133,7 +135,7 @@ impl Policy {
         guards: &[u32],
         question: &Question<'_>,
         arguments: &mut Value,
-        edits: &mut Vec<Edit>,
+        pass: &mut Pass,
     ) -> Result<(), Denied> {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
             let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
@@ -142,7 +144,7 @@ impl Policy {
                 continue;
             }
             let checked = match &rule.arguments {
-                Some(rules) => rules.check(arguments, edits),
+                Some(rules) => rules.check(arguments, pass),
                 None => Err(Refusal("such calls are not allowed".into())),
             };
             checked.map_err(|refusal| denied(Because::Arguments(refusal)))?;

@@ -26,6 +26,7 @@ use sqlparser::tokenizer::Token;
 
 use crate::Refusal;
 use lex::no;
+pub(crate) use metered::Effort;
 use metered::Metered;
 use names::Named;
 
@@ -207,6 +208,11 @@ impl Sql {
     /// # Errors
     /// The first thing that is refused.
     pub fn check(&self, text: &str) -> Result<Checked, Refusal> {
+        self.check_within(text, &Effort::default())
+    }
+
+    /// The same of one of many statements, which share the time that parsing may take.
+    pub(crate) fn check_within(&self, text: &str, effort: &Effort) -> Result<Checked, Refusal> {
         if text.len() > self.max_bytes {
             return no(format!(
                 "the SQL statement has {} bytes, more than {}: send a shorter one",
@@ -215,7 +221,7 @@ impl Sql {
             ));
         }
         let lexed = lex::lex(text, self.dialect)?;
-        let statement = self.parse(lexed.tokens)?;
+        let statement = self.parse(lexed.tokens, effort)?;
         let kind = self.statement(&statement)?;
         let rewritten = match (&statement, self.max_rows) {
             (Statement::Query(query), Some(most)) => limit::hold(query, most, self.missing_limit, &text[..lexed.end])?,
@@ -230,18 +236,19 @@ impl Sql {
         self.named.has_function(lower)
     }
 
-    fn parse(&self, tokens: Vec<Token>) -> Result<Statement, Refusal> {
+    fn parse(&self, tokens: Vec<Token>, effort: &Effort) -> Result<Statement, Refusal> {
         let dialect: &'static dyn dialect::Dialect = match self.dialect {
             Dialect::Postgres => &PostgreSqlDialect {},
             Dialect::Mysql => &MySqlDialect {},
             Dialect::Sqlite => &SQLiteDialect {},
         };
-        let dialect = Metered::new(dialect, tokens.len());
+        let dialect = Metered::new(dialect, tokens.len(), effort);
         let mut parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
         // Its function for many statements stops at END and says nothing of what follows.
         let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
             return no(
-                "the SQL statement takes too long to understand: use fewer parentheses, and check that each is closed",
+                "the SQL statement takes too long to understand: use fewer parentheses, check that each is closed, and send \
+                 fewer statements at once",
             );
         };
         let statement = parsed.map_err(|error| {

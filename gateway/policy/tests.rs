@@ -631,11 +631,31 @@ fn a_set_that_another_policy_gets_past_is_told() {
 
 #[test]
 fn a_pointer_stands_for_so_many_values() {
-    let policy = policy(json!([{"name": "all", "effect": "allow", "arguments": {"/x/*": {"sql": {"max_rows": 10}}}}]));
+    let policy =
+        policy(json!([{"name": "all", "effect": "allow", "arguments": {"/x/*": {"schema": {"type": "string"}}}}]));
     let ask = |many: usize| ask(&policy, &SOMEBODY, "a__b", json!({"x": vec!["SELECT 1"; many]}));
     assert_eq!(ask(1000).decision, Expect::Allow);
     let words = "the argument /x/* stands for more than 1000 values: send fewer in one call";
     assert_eq!(ask(1001).words.as_deref(), Some(words));
+}
+
+/// Each is understood in time, and all together are not.
+#[test]
+fn statements_of_a_call_share_the_time_of_the_parser() {
+    let policy = policy(json!([
+        {"name": "reads", "effect": "allow", "arguments": {"/list/*": {"sql": {}}}},
+    ]));
+    let nested = |times: usize| format!("SELECT {}1{}", "1 IN (SELECT - ".repeat(times), ")".repeat(times));
+    let refused = |list: &[String]| {
+        let words = ask(&policy, &SOMEBODY, "a__b", json!({"list": list})).words;
+        words.is_some_and(|words| words.contains("takes too long to understand"))
+    };
+    let worst = (1..40).take_while(|&times| !refused(&[nested(times)])).last().unwrap();
+    assert!(worst > 2, "{worst}");
+    let began = std::time::Instant::now();
+    assert!(refused(&vec![nested(worst); 1000]));
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(!refused(&vec!["SELECT a FROM t WHERE b = 1".to_owned(); 200]));
 }
 
 #[test]

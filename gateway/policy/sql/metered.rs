@@ -3,7 +3,7 @@
 //! so long, because it also reads lists to their end without a question.
 
 use std::any::TypeId;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::str::Chars;
@@ -21,10 +21,14 @@ compile_error!("a statement that asks too much would end the gateway: panics mus
 const PER_TOKEN: usize = 20;
 /// And for each statement.
 const PER_STATEMENT: usize = 4_000;
-/// Longest time, for what costs much and asks little.
+/// Longest time for all statements of a call: for what costs much and asks little, and for many that are just not refused.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Questions from one look at the clock to the next.
 const LOOK: usize = 16;
+
+/// The time that the statements of one call share. It begins with the first.
+#[derive(Debug, Default)]
+pub(crate) struct Effort(OnceCell<Instant>);
 
 /// A dialect that can be asked only so often.
 #[derive(Debug)]
@@ -38,8 +42,9 @@ pub(super) struct Metered {
 struct Spent;
 
 impl Metered {
-    pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize) -> Self {
-        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), began: Instant::now() }
+    pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize, effort: &Effort) -> Self {
+        let began = *effort.0.get_or_init(Instant::now);
+        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), began }
     }
 
     /// What `parse` gives; nothing when it asks more.
