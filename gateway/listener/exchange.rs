@@ -334,7 +334,11 @@ fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
     // RFC 9110, 11.1: the scheme is a token, which may go on.
     let whole = !token.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-    (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| String::from_utf8_lossy(token.trim_ascii()).into_owned())
+    let text = |token| match std::str::from_utf8(token) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(token).into_owned(),
+    };
+    (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| text(token.trim_ascii()))
 }
 
 /// Protected resource metadata: public, and the same for everybody.
