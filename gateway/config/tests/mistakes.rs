@@ -348,6 +348,20 @@ const CASES: &[Case] = &[
             "warning: lockgate.yaml:1:21: http.public_url: callers that a proxy on this machine passes on look local, and local ones need no credential — set `auth.anonymous: never`",
         ],
     ),
+    (
+        "lockgate.yaml",
+        "http: { public_url: 'https://mcp.example.com' }\nauth: { keys_file: none.yaml }\n",
+        &[
+            "warning: lockgate.yaml:2:20: auth.keys_file: there is no such file yet (it is `FOLDER/none.yaml`) — make the first key with `lockgate keys create NAME`",
+        ],
+    ),
+    (
+        "lockgate.yaml",
+        "http: { public_url: 'https://mcp.example.com' }\nauth: { anonymous: never, keys_file: none.yaml }\n",
+        &[
+            "warning: lockgate.yaml:2:38: auth.keys_file: there is no such file yet (it is `FOLDER/none.yaml`) — make the first key with `lockgate keys create NAME`",
+        ],
+    ),
     ("lockgate.yaml", "http: { public_url: 'http://127.0.0.1:3001' }\n", &[]),
 ];
 
