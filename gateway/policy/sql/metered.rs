@@ -27,15 +27,34 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const LOOK: usize = 16;
 
 /// The time that the statements of one call share. It begins with the first.
-#[derive(Debug, Default)]
-pub(crate) struct Effort(OnceCell<Instant>);
+#[derive(Clone, Debug)]
+pub(crate) struct Effort {
+    began: OnceCell<Instant>,
+    most: Duration,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::new(PATIENCE)
+    }
+}
+
+impl Effort {
+    pub(super) fn new(most: Duration) -> Self {
+        Self { began: OnceCell::new(), most }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.began.get_or_init(Instant::now).elapsed() >= self.most
+    }
+}
 
 /// A dialect that can be asked only so often.
 #[derive(Debug)]
 pub(super) struct Metered {
     dialect: &'static dyn Dialect,
     left: Cell<usize>,
-    began: Instant,
+    effort: Effort,
 }
 
 /// Nothing is left. No panic: only what goes from a question, most of which have no way to fail, to [`Metered::bounded`].
@@ -43,8 +62,7 @@ struct Spent;
 
 impl Metered {
     pub(super) fn new(dialect: &'static dyn Dialect, tokens: usize, effort: &Effort) -> Self {
-        let began = *effort.0.get_or_init(Instant::now);
-        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), began }
+        Self { dialect, left: Cell::new(PER_STATEMENT + PER_TOKEN * tokens), effort: effort.clone() }
     }
 
     /// What `parse` gives; nothing when it asks more.
@@ -58,7 +76,7 @@ impl Metered {
 
     fn ask(&self) -> &'static dyn Dialect {
         let left = self.left.get();
-        if left == 0 || left.is_multiple_of(LOOK) && self.began.elapsed() > PATIENCE {
+        if left == 0 || left.is_multiple_of(LOOK) && self.effort.is_spent() {
             resume_unwind(Box::new(Spent));
         }
         self.left.set(left - 1);

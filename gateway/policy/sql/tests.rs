@@ -379,6 +379,21 @@ fn no_nesting_keeps_the_parser_busy() {
     }
 }
 
+/// When it is spent, no statement is read.
+#[test]
+fn time_is_for_all_statements_of_a_call() {
+    let spent = Effort::new(Duration::ZERO);
+    let enough = Effort::new(Duration::from_secs(3600));
+    for dialect in DIALECTS {
+        let rule = rule(dialect);
+        assert!(rule.check_within("SELECT 1", &enough).is_ok());
+        for text in ["SELECT 1", "no SQL", ""] {
+            let refusal = rule.check_within(text, &spent.clone()).unwrap_err().0;
+            assert!(refusal.contains("too long to understand"), "{refusal}");
+        }
+    }
+}
+
 #[test]
 fn operators_have_a_longest() {
     for run in ["+".repeat(60_000), "+-".repeat(30_000), "~".repeat(64)] {

@@ -20,6 +20,10 @@ const END: &[u8] = b"}\n";
 /// What makes 32 bytes of the configured key, which has any length. `b3sum --derive-key` with these words does the same.
 const CONTEXT: &str = "Lockgate audit trail, key of the chain";
 
+/// A hash in digits, and never anything else: it is written into records as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hex([u8; DIGITS]);
+
 /// How hashes are made.
 pub(super) struct Seal(Option<[u8; 32]>);
 
@@ -29,7 +33,7 @@ pub(super) struct Tip {
     /// Number of the last record; 0 before the first.
     pub(super) seq: u64,
     /// The last hash.
-    pub(super) hash: String,
+    pub(super) hash: Hex,
 }
 
 /// The end of a chain, and the records that are not written yet.
@@ -43,7 +47,20 @@ pub(super) struct Chain {
 
 impl Default for Tip {
     fn default() -> Self {
-        Self { seq: 0, hash: GENESIS.to_owned() }
+        Self { seq: 0, hash: Hex([b'0'; DIGITS]) }
+    }
+}
+
+impl Hex {
+    /// Nothing but 64 digits in lower case is one.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let digits = text.as_bytes().try_into().ok()?;
+        text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')).then_some(Self(digits))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        // Digits are text.
+        std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
@@ -64,9 +81,10 @@ impl Seal {
     }
 
     /// The hash that the last of these lines claims, when it is the right one for all of them. The last line has no break.
-    pub(super) fn check<'a>(&self, lines: &'a [u8]) -> Option<&'a str> {
+    pub(super) fn check(&self, lines: &[u8]) -> Option<Hex> {
         let (hashed, claimed) = split(lines)?;
-        (self.digest(hashed).to_hex().as_str() == claimed).then_some(claimed)
+        let hash = hex(&self.digest(hashed));
+        (hash == *claimed).then_some(Hex(hash))
     }
 }
 
@@ -95,7 +113,7 @@ impl Chain {
         }
         self.bytes.truncate(self.bytes.len() - END.len());
         self.bytes.extend_from_slice(b",\"prev\":\"");
-        self.bytes.extend_from_slice(self.tip.hash.as_bytes());
+        self.bytes.extend_from_slice(&self.tip.hash.0);
         self.bytes.push(b'"');
         let hash = hex(&self.seal.digest(self.bytes.get(self.open..).unwrap_or_default()));
         self.bytes.extend_from_slice(HASH);
@@ -103,9 +121,7 @@ impl Chain {
         self.bytes.push(b'"');
         self.bytes.extend_from_slice(END);
         self.open = self.bytes.len();
-        self.tip.hash.clear();
-        // Digits are text.
-        self.tip.hash.push_str(std::str::from_utf8(&hash).unwrap_or_default());
+        self.tip.hash = Hex(hash);
     }
 
     /// What is not written yet.
@@ -146,8 +162,8 @@ pub(super) fn is_closed(line: &[u8]) -> bool {
 }
 
 /// Lines without the last break: what was hashed, and the hash that the last one claims.
-fn split(lines: &[u8]) -> Option<(&[u8], &str)> {
+fn split(lines: &[u8]) -> Option<(&[u8], &[u8; DIGITS])> {
     let rest = lines.strip_suffix(b"\"}")?;
-    let (before, hash) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
-    Some((before.strip_suffix(HASH)?, std::str::from_utf8(hash).ok()?))
+    let (before, hash) = rest.split_last_chunk()?;
+    Some((before.strip_suffix(HASH)?, hash))
 }

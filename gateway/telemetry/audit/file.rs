@@ -11,11 +11,16 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::Config;
-use super::chain::{MAX_LINE, Seal, Tip};
+use super::chain::{Hex, MAX_LINE, Seal, Tip};
 use super::pieces::{End, Range, aside, beginning, beside, end, gone, numbered, open};
+use super::verify::Anchor;
 
 /// What every record begins with.
 const BEGIN: &[u8] = b"{\"seq\":";
+/// And what follows its number.
+const TIME: &[u8] = b",\"time\":\"";
+/// The highest number that an anchor may have; all readers of JSON can tell it from the next one.
+const MAX_SEQ: u64 = 1 << 53;
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
@@ -59,7 +64,6 @@ impl LogFile {
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is no file"));
         }
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
         let aside = aside(path)?;
         let mut found = Found::default();
         let mut tip = match (end(&mut file)?, aside.last()) {
@@ -84,6 +88,7 @@ impl LogFile {
             found.missing = Some((tip.seq + 1, head.seq));
             tip = head;
         }
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
         let meta = file.metadata()?;
         let begin = beginning(&mut file, seal)?;
         let current = (meta.len() > 0).then_some(&begin);
@@ -197,7 +202,7 @@ impl LogFile {
     pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
         let new = beside(&self.path, "head.new");
         let mut file = open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
-        writeln!(file, "{}", json!({"seq": tip.seq, "hash": tip.hash}))?;
+        writeln!(file, "{}", json!({"seq": tip.seq, "hash": tip.hash.as_str()}))?;
         file.sync_data()?;
         fs::rename(new, beside(&self.path, "head"))
     }
@@ -228,13 +233,23 @@ fn cut_first(file: &mut File) -> io::Result<u64> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(MAX_LINE as u64).read_to_end(&mut bytes)?;
-    let common = bytes.len().min(BEGIN.len());
-    if bytes.len() == MAX_LINE || bytes.contains(&b'\n') || bytes.get(..common) != BEGIN.get(..common) {
-        return Err(io::Error::other(
-            "it ends in something that is no record of a trail: move it away, or name another file",
-        ));
+    if is_half_a_record(&bytes) {
+        return cut(file, 0);
     }
-    cut(file, 0)
+    Err(io::Error::other(if bytes.starts_with(BEGIN) {
+        "what stands behind its last record is nothing that the writer left: run `lockgate audit verify` and move the file away"
+    } else {
+        "it is no audit trail: move it away, or name another file"
+    }))
+}
+
+/// Whether these bytes are what the first ones of a record may be, and not all of it.
+fn is_half_a_record(bytes: &[u8]) -> bool {
+    let like = |bytes: &[u8], begin: &[u8]| bytes.starts_with(begin) || begin.starts_with(bytes);
+    let digits = bytes.strip_prefix(BEGIN).unwrap_or_default();
+    let digits = digits.iter().position(|b| !b.is_ascii_digit()).map(|end| digits.split_at(end).1);
+    let whole = bytes.contains(&b'\n') || serde_json::from_slice::<Value>(bytes).is_ok();
+    !whole && like(bytes, BEGIN) && digits.is_none_or(|rest| like(rest, TIME))
 }
 
 const UNVERIFIED: &str = "its last records do not verify: they were changed, or written with another key (`audit.key`); \
@@ -248,7 +263,7 @@ fn read_tip(end: &End, seal: &Seal, found: &mut Found) -> io::Result<Tip> {
     Ok(Tip { seq, hash })
 }
 
-/// The last anchor, if there is one that can be read.
+/// The last anchor, if there is one. What it says goes into the trail, so it may be nothing but a number and a hash.
 fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     let file = match open(&beside(path, "head"), OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -256,7 +271,13 @@ fn read_head(path: &Path) -> io::Result<Option<Tip>> {
     };
     let mut text = String::new();
     file.take(MAX_LINE as u64).read_to_string(&mut text)?;
-    let tip =
-        |head: &Value| Some(Tip { seq: head.get("seq")?.as_u64()?, hash: head.get("hash")?.as_str()?.to_owned() });
-    Ok(serde_json::from_str::<Value>(&text).ok().as_ref().and_then(tip))
+    let anchor: Option<Anchor> = text.parse().ok();
+    let tip = anchor.and_then(|Anchor { seq, hash }| Some(Tip { seq, hash: Hex::parse(&hash)? }));
+    match tip.filter(|tip| tip.seq <= MAX_SEQ) {
+        Some(tip) => Ok(Some(tip)),
+        None => Err(io::Error::other(
+            "the last anchor, in the file beside it whose name ends in `.head`, is none: somebody changed it; run `lockgate \
+             audit verify`, then move it away",
+        )),
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::chain::{MAX_LINE, MAX_SPAN, Seal, is_closed};
+use super::chain::{Hex, MAX_LINE, MAX_SPAN, Seal, is_closed};
 
 /// Digits of the number in the name of a file that was set aside.
 const DIGITS: usize = 16;
@@ -73,19 +73,19 @@ pub(super) struct End {
 
 impl End {
     /// The last record and its hash, if that is the right one.
-    pub(super) fn record(&self, seal: &Seal) -> Option<(Value, String)> {
+    pub(super) fn record(&self, seal: &Seal) -> Option<(Value, Hex)> {
         let hash = seal.check(&self.lines)?;
         let last = self.lines.rsplit(|b| *b == b'\n').next().unwrap_or_default();
-        Some((serde_json::from_slice(last).ok()?, hash.to_owned()))
+        Some((serde_json::from_slice(last).ok()?, hash))
     }
 }
 
 /// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that ends in the middle.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
-    let len = file.metadata()?.len();
+    let len = without_zeros(file)?;
     let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
     let mut bytes = Vec::new();
-    file.take(MAX_END as u64).read_to_end(&mut bytes)?;
+    file.take(len - skipped).read_to_end(&mut bytes)?;
     let (mut before, mut last, mut at) = (None, None, 0);
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
@@ -99,24 +99,45 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     Ok(Some(End { lines, at: skipped + last as u64 }))
 }
 
-/// The first record of a file, if it is one of this chain.
+/// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last.
+fn without_zeros(file: &mut File) -> io::Result<u64> {
+    let mut end = file.metadata()?.len();
+    loop {
+        let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64)))?;
+        let mut bytes = Vec::new();
+        file.take(end - begin).read_to_end(&mut bytes)?;
+        match bytes.iter().rposition(|b| *b != 0) {
+            Some(last) => return Ok(begin + last as u64 + 1),
+            None if begin == 0 => return Ok(0),
+            None => end = begin,
+        }
+    }
+}
+
+/// The first record of a file that a right hash is over. It may not be the first one: where the beginning was cut, no hash
+/// may be right before the second.
 pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Beginning>> {
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(MAX_SPAN as u64).read_to_end(&mut bytes)?;
-    let mut at = 0;
-    let end = bytes.split(|b| *b == b'\n').find_map(|line| {
-        at += line.len() + 1;
-        is_closed(line).then(|| at - 1)
-    });
-    let Some(lines) = end.and_then(|end| bytes.get(..end)).filter(|lines| seal.check(lines).is_some()) else {
-        return Ok(None);
-    };
-    let first = lines.split(|b| *b == b'\n').next().unwrap_or_default();
-    let record: Value = serde_json::from_slice(first).unwrap_or_default();
-    let number = |key: &str| record.get(key).and_then(Value::as_u64);
-    let opens = record.get("kind").and_then(Value::as_str) == Some("open");
-    Ok(number("seq").map(|seq| Beginning { seq, opens, oldest: number("oldest").filter(|_| opens) }))
+    file.take(2 * MAX_SPAN as u64).read_to_end(&mut bytes)?;
+    let (mut begin, mut at) = (0, 0);
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        at += line.len();
+        if !line.strip_suffix(b"\n").is_some_and(is_closed) {
+            continue;
+        }
+        let lines = bytes.get(begin..at - 1).unwrap_or_default();
+        if seal.check(lines).is_some() {
+            let record = lines.split(|b| *b == b'\n').next().unwrap_or_default();
+            let record: Value = serde_json::from_slice(record).unwrap_or_default();
+            let number = |key: &str| record.get(key).and_then(Value::as_u64);
+            let opens = begin == 0 && record.get("kind").and_then(Value::as_str) == Some("open");
+            let oldest = number("oldest").filter(|_| opens);
+            return Ok(number("seq").map(|seq| Beginning { seq, opens, oldest }));
+        }
+        begin = at;
+    }
+    Ok(None)
 }
 
 /// What is missing between the beginning of the oldest file and that of the current one, if that has any, and before the

@@ -30,6 +30,10 @@ impl Sink {
         }
     }
 
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Stream(_) => "stream",

@@ -258,7 +258,7 @@ fn a_cut_end_is_noticed_at_the_next_start() {
 fn a_file_that_was_taken_away_is_missed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let how = Config { rotate_bytes: 2000, keep: 100, ..config(&path) };
+    let how = Config { rotate_bytes: 1200, keep: 100, ..config(&path) };
     let write = |how: &Config| {
         let trail = start(how);
         for _ in 0..12 {

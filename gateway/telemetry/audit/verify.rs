@@ -1,12 +1,15 @@
 //! Whether a trail is whole: every hash, the hash before it, the numbers without a hole, and the anchors that somebody kept.
-//! It names the first record that does not hold, and says what it could not see. It opens no file.
+//! It names the first records that do not hold, and says what it could not see. It opens no file.
+
+mod span;
 
 use std::io::{self, BufRead, Read};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::chain::{GENESIS, MAX_LINE, MAX_SPAN, Seal, Tip, is_closed};
+use span::{Place, Record, Span};
 
 /// A number and a hash that were kept somewhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,14 +88,23 @@ pub enum Extent {
 /// # Errors
 /// A part cannot be read.
 pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], extent: Extent) -> io::Result<Report> {
-    let (seal, report) = (Seal::new(key), Report::default());
-    let (span, tip) = (Span::default(), None);
-    let mut verifier =
-        Verifier { seal, anchors, extent, span, tip, begun: false, kept_from: None, gone_from: u64::MAX, report };
+    let anchors = anchors.iter().map(|anchor| Held { anchor, met: false, other: None }).collect();
+    let mut verifier = Verifier {
+        seal: Seal::new(key),
+        anchors,
+        extent,
+        span: Span::default(),
+        tip: None,
+        seen: None,
+        begun: false,
+        kept_from: None,
+        gone_from: u64::MAX,
+        report: Report::default(),
+    };
     let mut open = Vec::new();
     for mut part in parts {
         let line = read_line(&mut part.text)?;
-        let seq = line.as_deref().and_then(|line| number(&record(line)?, "seq"));
+        let seq = line.as_deref().and_then(|line| Record::parse(line)?.number("seq"));
         open.push((seq.unwrap_or(u64::MAX), line, part));
     }
     // Stable, so that streams that all begin with 1 stay in the order in which they were given.
@@ -112,58 +124,23 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
     Ok(verifier.end())
 }
 
-/// A line, and the file that it is in.
-type Place = (String, u64);
-
-/// Records that no hash was over yet.
-#[derive(Default)]
-struct Span {
-    /// Their lines, with breaks.
-    lines: Vec<u8>,
-    records: Vec<Map<String, Value>>,
-    /// Of the first of them.
-    place: Place,
-}
-
-impl Span {
-    fn first(&self) -> Option<u64> {
-        number(self.records.first()?, "seq")
-    }
-
-    fn last(&self) -> Option<u64> {
-        number(self.records.last()?, "seq")
-    }
-
-    /// Their numbers.
-    fn words(&self) -> String {
-        match (self.first(), self.last()) {
-            (Some(first), Some(last)) if first < last => format!("records {first} to {last}"),
-            (Some(first), _) => format!("record {first}"),
-            _ => "a record".into(),
-        }
-    }
-
-    /// None came.
-    fn unhashed(&self) -> Broken {
-        let why = "the writer is about to write it (verify again) or was killed before, or somebody changed or added \
-                   records, or cut off the hash";
-        self.broken(format!("no hash is over {}: {why}", self.words()))
-    }
-
-    /// All of them are wrong.
-    fn broken(&self, why: String) -> Broken {
-        let (file, line) = self.place.clone();
-        Broken { file, line, seq: self.first(), why }
-    }
+/// An anchor, and what the trail has in its place.
+struct Held<'a> {
+    anchor: &'a Anchor,
+    met: bool,
+    /// A record with its number and another hash.
+    other: Option<Broken>,
 }
 
 struct Verifier<'a> {
     seal: Seal,
-    anchors: &'a [Anchor],
+    anchors: Vec<Held<'a>>,
     extent: Extent,
     span: Span,
     /// The last record that a hash was over.
     tip: Option<Tip>,
+    /// The first record, whether a hash was over it or not.
+    seen: Option<u64>,
     /// The first record is one that begins a file or a chain.
     begun: bool,
     /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
@@ -174,38 +151,41 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    fn take(&mut self, line: &[u8], (file, at): &Place) -> Result<(), Broken> {
-        let broken = |seq, why: &str| Broken { file: file.clone(), line: *at, seq, why: why.into() };
-        let whole = line.strip_suffix(b"\n").ok_or_else(|| broken(None, "the line is cut off, or too long"))?;
-        let record = record(whole).ok_or_else(|| broken(None, "this is no record"))?;
-        let seq = number(&record, "seq").ok_or_else(|| broken(None, "the record has no number"))?;
-        let fresh = is_fresh(&record) && text(&record, "output") != "file";
-        if fresh && !self.span.records.is_empty() {
+    fn take(&mut self, line: &[u8], place: &Place) -> Result<(), Broken> {
+        let broken = |seq, why: &str| Broken { file: place.0.clone(), line: place.1, seq, why: why.into() };
+        let cut = "the line is cut off, or too long; if the writer is about to write it, verify again";
+        let whole = line.strip_suffix(b"\n").ok_or_else(|| broken(None, cut))?;
+        let record = Record::parse(whole).ok_or_else(|| broken(None, "this is no record"))?;
+        let seq = record.number("seq").ok_or_else(|| broken(None, "the record has no number"))?;
+        self.seen = self.seen.or(Some(seq));
+        if !self.renews(&record) {
+            self.follows(seq, &record).map_err(|why| broken(Some(seq), &why))?;
+        } else if !self.span.records.is_empty() {
             return Err(self.span.unhashed());
         }
-        self.follows(seq, &record, fresh).map_err(|why| broken(Some(seq), &why))?;
-        if self.span.records.is_empty() {
-            self.span.place = (file.clone(), *at);
-        }
-        self.span.lines.extend_from_slice(line);
-        self.span.records.push(record);
+        self.span.add(line, record, place);
         if is_closed(whole) {
             return self.close();
         }
-        if self.span.lines.len() > MAX_SPAN {
+        if self.span.len() > MAX_SPAN {
             return Err(self.span.unhashed());
         }
         Ok(())
     }
 
+    /// Whether another chain begins, as every process begins one in a stream.
+    fn renews(&self, record: &Record) -> bool {
+        (self.tip.is_some() || !self.span.records.is_empty()) && record.is_fresh() && record.text("output") != "file"
+    }
+
     /// Whether a record has the number that is next.
-    fn follows(&self, seq: u64, record: &Map<String, Value>, fresh: bool) -> Result<(), String> {
+    fn follows(&self, seq: u64, record: &Record) -> Result<(), String> {
         match self.span.last().or(self.tip.as_ref().map(|tip| tip.seq)) {
-            None if seq == 1 && !is_fresh(record) => Err("the first record does not begin a chain".into()),
-            Some(last) if seq > last + 1 => {
+            None if seq == 1 && !record.is_fresh() => Err("the first record does not begin a chain".into()),
+            Some(last) if seq <= last => Err(format!("the record follows record {last}")),
+            Some(last) if seq - last > 1 => {
                 Err(format!("records {} to {} are missing before this one", last + 1, seq - 1))
             }
-            Some(last) if seq <= last && !fresh => Err(format!("the record follows record {last}")),
             _ => Ok(()),
         }
     }
@@ -213,71 +193,63 @@ impl Verifier<'_> {
     /// The last record carries a hash over all of the span.
     fn close(&mut self) -> Result<(), Broken> {
         let span = std::mem::take(&mut self.span);
-        let lines = span.lines.strip_suffix(b"\n").unwrap_or_default();
-        let (Some(last), Some(hash)) = (span.records.last(), self.seal.check(lines)) else {
-            let keyed = |record: &Map<String, Value>| record.get("keyed") == Some(&Value::Bool(true));
-            let key = if !self.seal.is_keyed() && span.records.iter().any(keyed) {
-                "the key is missing: the chain has one"
-            } else {
-                "the key is another one"
-            };
-            let what = "do not have the hash that the last of them carries";
-            let words = match span.records.len() {
-                1 => format!("{} does not have the hash that it carries: it was changed, or {key}", span.words()),
-                _ => format!("{} {what}: one was changed, or their first is not here, or {key}", span.words()),
-            };
-            return Err(span.broken(words));
+        let (Some(last), Some(hash)) = (span.records.last(), self.seal.check(span.lines())) else {
+            if self.tip.is_none() && self.report.notes.is_empty() && span.lacks_beginning() {
+                let why = "its hash is over records that are not in these files";
+                self.report.notes.push(format!("{} cannot be verified: {why}", span.words()));
+                return Ok(());
+            }
+            return Err(span.changed(!self.seal.is_keyed()));
         };
-        let seq = number(last, "seq").unwrap_or_default();
-        let fresh = span.records.len() == 1 && is_fresh(last);
         match &self.tip {
-            Some(tip) if fresh && text(last, "output") != "file" => {
+            Some(tip) if self.renews(last) => {
                 if !self.report.closed {
                     self.report.notes.push(format!("a chain ends at record {} without saying so", tip.seq));
                 }
                 self.report.chains += 1;
             }
-            Some(tip) if text(last, "prev") != tip.hash => {
+            Some(tip) if last.text("prev") != tip.hash.as_str() => {
                 return Err(span.broken("the record before this one is not the one it follows".into()));
             }
             _ => {}
         }
+        let end = last.number("seq").unwrap_or_default();
         for record in &span.records {
-            // Only the last one has a hash, whatever the others say.
-            let own = |anchor: &Anchor| anchor.seq == seq && anchor.hash == hash;
-            if self.anchors.iter().any(|anchor| Some(anchor.seq) == number(record, "seq") && !own(anchor)) {
-                return Err(
-                    span.broken("an anchor has another hash for this record: the chain was written anew".into())
-                );
+            let seq = record.number("seq");
+            for held in self.anchors.iter_mut().filter(|held| Some(held.anchor.seq) == seq) {
+                // Only the last one has a hash, whatever the others say.
+                held.met |= held.anchor.seq == end && held.anchor.hash == hash.as_str();
+                let why = "an anchor has another hash for this record: the chain was written anew";
+                held.other.get_or_insert_with(|| span.broken(why.into()));
             }
             self.count(record).map_err(|why| span.broken(why))?;
         }
-        self.report.last_hash = Some(hash.to_owned());
-        self.tip = Some(Tip { seq, hash: hash.to_owned() });
+        self.report.last_hash = Some(hash.as_str().to_owned());
+        self.tip = Some(Tip { seq: end, hash });
         Ok(())
     }
 
     /// Takes what a record says that a hash is over.
-    fn count(&mut self, record: &Map<String, Value>) -> Result<(), String> {
-        let kind = text(record, "kind");
+    fn count(&mut self, record: &Record) -> Result<(), String> {
+        let kind = record.text("kind");
         if kind == "open" {
-            if record.get("missing_from").is_some() {
+            if record.has("missing_from") {
                 return Err("the writer found records missing when it started".into());
             }
-            if let Some(gone) = number(record, "gone_from") {
+            if let Some(gone) = record.number("gone_from") {
                 self.gone_from = self.gone_from.min(gone.max(self.kept_from.unwrap_or(0)));
             }
-            self.begun |= self.report.records == 0;
-            self.kept_from = number(record, "oldest");
+            self.begun |= self.seen == record.number("seq");
+            self.kept_from = record.number("oldest");
         }
-        let (seq, report) = (number(record, "seq"), &mut self.report);
+        let (seq, report) = (record.number("seq"), &mut self.report);
         report.chains = report.chains.max(1);
         report.first = report.first.or(seq);
         report.records += 1;
         report.closed = kind == "close";
-        report.lost += number(record, "lost").filter(|_| kind == "gap").unwrap_or(0);
-        (report.last, report.last_time) = (seq, Some(text(record, "time").to_owned()));
-        if record.get("unclean") == Some(&Value::Bool(true)) {
+        report.lost += record.number("lost").filter(|_| kind == "gap").unwrap_or(0);
+        (report.last, report.last_time) = (seq, Some(record.text("time").to_owned()));
+        if record.is("unclean") {
             let seq = seq.unwrap_or_default();
             report.notes.push(format!("before record {seq} the writer ended without saying so"));
         }
@@ -286,7 +258,7 @@ impl Verifier<'_> {
 
     /// Holds the first record against what the trail says of its beginning.
     fn begin(&mut self) {
-        let Some(first) = self.report.first.filter(|first| *first > 1) else { return };
+        let Some(first) = self.seen.filter(|first| *first > 1) else { return };
         let (last, wanted) = (first - 1, self.kept_from.unwrap_or(u64::MAX).min(self.gone_from));
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
             let what = if wanted < first {
@@ -303,20 +275,35 @@ impl Verifier<'_> {
         }
     }
 
+    /// Records that no hash came for. Of a part, the hash may be elsewhere.
+    fn finish(&mut self) {
+        if self.span.records.is_empty() || self.report.broken.is_some() {
+            return;
+        }
+        match self.extent {
+            Extent::Whole => self.report.broken = Some(self.span.unhashed()),
+            Extent::Part => {
+                let words = self.span.words();
+                self.report.notes.push(format!("{words} cannot be verified: no hash in these files is over them"));
+            }
+        }
+    }
+
     fn end(mut self) -> Report {
         self.begin();
-        if !self.span.records.is_empty() && self.report.broken.is_none() {
-            self.report.broken = Some(self.span.unhashed());
+        self.finish();
+        if self.report.broken.is_none() {
+            self.report.broken = self.anchors.iter_mut().filter(|held| !held.met).find_map(|held| held.other.take());
         }
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
         let report = &mut self.report;
-        let beyond = self.anchors.iter().filter(|anchor| anchor.seq > last).max_by_key(|anchor| anchor.seq);
+        let beyond = |held: &&Held<'_>| !held.met && held.anchor.seq > last && self.extent == Extent::Whole;
+        let beyond = self.anchors.iter().filter(beyond).map(|held| held.anchor.seq).max();
         if let Some(anchor) = beyond.filter(|_| report.broken.is_none()) {
-            let why = format!("records {} to {} are missing at the end: an anchor knows them", last + 1, anchor.seq);
+            let why = format!("records {} to {anchor} are missing at the end: an anchor knows them", last + 1);
             report.broken = Some(Broken { seq: Some(last + 1), why, ..Broken::default() });
         }
-        let seen = |anchor: &&Anchor| report.first.is_some_and(|first| first <= anchor.seq);
-        report.anchors = self.anchors.iter().filter(seen).count();
+        report.anchors = self.anchors.iter().filter(|held| held.met).count();
         if report.records > 0 && !report.closed {
             report.notes.push(
                 "the last record does not say that the writer ended: it is still running, was killed, or the end was cut \
@@ -333,23 +320,6 @@ impl Verifier<'_> {
         }
         self.report
     }
-}
-
-fn record(line: &[u8]) -> Option<Map<String, Value>> {
-    serde_json::from_slice(line).ok()
-}
-
-fn text<'a>(record: &'a Map<String, Value>, key: &str) -> &'a str {
-    record.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn number(record: &Map<String, Value>, key: &str) -> Option<u64> {
-    record.get(key).and_then(Value::as_u64)
-}
-
-/// Whether a record is the first of a chain.
-fn is_fresh(record: &Map<String, Value>) -> bool {
-    number(record, "seq") == Some(1) && text(record, "prev") == GENESIS && text(record, "kind") == "open"
 }
 
 /// One line with its break; without one when it is the last and cut off, or too long.

@@ -15,6 +15,8 @@ use super::trail::{Redact, Shared};
 
 /// What is written at once has about this many bytes.
 const PIECE: usize = 256 * 1024;
+/// To a stream, about this many: what a pipe takes at once, it takes whole, with the hash, also when the process is killed.
+const STREAM_PIECE: usize = 3 * 1024;
 /// While records keep coming they are taken this often, so that nobody who adds one has to wake the writer.
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks without a record before the writer sleeps until it is woken.
@@ -106,16 +108,16 @@ impl Writer {
         self.note_gap();
         self.record("close", |_| {});
         if self.flush() {
-            self.sync(Duration::ZERO);
             self.head();
         }
     }
 
     /// Adds records to what is pending, and writes when that is much.
     fn write(&mut self, batch: &Batch) {
+        let piece = if self.sink.is_stream() { STREAM_PIECE } else { PIECE };
         for draft in batch.records() {
             self.add(draft);
-            if self.chain.bytes().len() >= PIECE {
+            if self.chain.bytes().len() >= piece {
                 if !self.flush() {
                     return;
                 }
@@ -177,10 +179,9 @@ impl Writer {
             }
         });
         if self.flush() {
-            self.sync(Duration::ZERO);
+            self.head();
             self.sink.sweep();
         }
-        self.head();
     }
 
     /// How many records are missing here.
@@ -198,11 +199,13 @@ impl Writer {
         if self.flush() {
             self.head();
             let tip = self.chain.tip();
-            tracing::info!(target: "audit", seq = tip.seq, hash = tip.hash, "audit anchor");
+            tracing::info!(target: "audit", seq = tip.seq, hash = tip.hash.as_str(), "audit anchor");
         }
     }
 
-    fn head(&self) {
+    /// After all that is written is on the disk: the mark must not know more than the trail.
+    fn head(&mut self) {
+        self.sync(Duration::ZERO);
         if let Err(error) = self.sink.note_head(self.chain.tip()) {
             tracing::warn!(%error, "the anchor beside the audit file cannot be written");
         }

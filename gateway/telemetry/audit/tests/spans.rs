@@ -17,8 +17,24 @@ fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
 }
 
 fn report(lines: &[String], key: Option<&str>, anchors: &[Anchor]) -> Report {
-    let text = Box::new(std::io::Cursor::new(lines.concat()));
-    verify(vec![Part { name: "a".into(), text }], key, anchors, Extent::Whole).unwrap()
+    of(&[lines], key, anchors, Extent::Whole)
+}
+
+fn of(parts: &[&[String]], key: Option<&str>, anchors: &[Anchor], extent: Extent) -> Report {
+    let part = |lines: &&[String]| Part { name: "a".into(), text: Box::new(std::io::Cursor::new(lines.concat())) };
+    verify(parts.iter().map(part).collect(), key, anchors, extent).unwrap()
+}
+
+/// What a process writes to a stream.
+fn stream(key: Option<&str>, spans: &[usize]) -> Vec<String> {
+    let mut chain = Chain::new(Seal::new(key), Tip::default(), 0);
+    chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"stream""#));
+    chain.close();
+    for many in spans {
+        (0..*many).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), "outcome")));
+        chain.close();
+    }
+    String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect()
 }
 
 fn hashes(lines: &[String]) -> Vec<usize> {
@@ -137,10 +153,122 @@ fn a_file_that_is_no_trail_is_left_alone() {
     let good = chain(None, &[5]).concat();
     let long = format!("{good}{}", "{\"seq\":7}\n".repeat(MAX_SPAN / 10));
     let changed = format!("{}{{\"seq\":7}}\n", good.replacen("decision", "decided", 1));
-    for text in ["notes of mine", "notes\nof mine\n", "{\"seq\":1}\n", "{\"a\":1}", &long, &changed] {
+    let own = r#"{"seq":1,"title":"mine","#;
+    for text in ["notes of mine", "notes\nof mine\n", "{\"seq\":1}\n", "{\"seq\":1}", "{\"a\":1}", own, &long, &changed]
+    {
         fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
         assert!(refused.contains("move"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
     }
+}
+
+/// After a loss of power there may be zeros in place of what was written last, more than any hash is over.
+#[test]
+fn zeros_at_the_end_are_what_was_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    for zeros in [1, 100_000, 3_000_000] {
+        let good = chain(None, &[5]).concat();
+        fs::write(&path, [good.as_bytes(), b"{\"seq\":8,\"ki", &vec![0; zeros]].concat()).unwrap();
+        start(&config(&path)).close();
+        assert_eq!(lines(&path)[6]["torn_bytes"], 12 + zeros);
+        assert!(verified(&path, None, &[head(&path)]).intact);
+        fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
+}
+
+/// What the anchor beside the file says goes into the next record, under a hash: it must not be able to say more than a hash.
+#[test]
+fn an_anchor_beside_the_file_can_be_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, head) = (folder.path().join("audit.jsonl"), folder.path().join("audit.jsonl.head"));
+    let good = chain(Some(KEY), &[5]).concat();
+    let how = Config { key: Some(KEY.into()), ..config(&path) };
+    let hash = "a".repeat(64);
+    let forged = format!("{}\"}}\n{{\"seq\":9,\"kind\":\"decision\",\"x\":\"", "a".repeat(20));
+    let wrong = [
+        serde_json::json!({"seq": 8, "hash": forged}),
+        serde_json::json!({"seq": 8, "hash": format!("{}\"", &hash[1..])}),
+        serde_json::json!({"seq": 8, "hash": format!("{}\n", &hash[1..])}),
+        serde_json::json!({"seq": 8, "hash": hash.to_uppercase()}),
+        serde_json::json!({"seq": 8, "hash": &hash[1..]}),
+        serde_json::json!({"seq": u64::MAX, "hash": hash}),
+        serde_json::json!({"seq": (1u64 << 53) + 1, "hash": hash}),
+        serde_json::json!({"seq": -1, "hash": hash}),
+        serde_json::json!({"seq": 8}),
+        serde_json::json!([]),
+    ];
+    for text in wrong.iter().map(Value::to_string).chain(["".into(), "x".into()]) {
+        fs::write(&path, &good).unwrap();
+        fs::write(&head, &text).unwrap();
+        let refused = Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+        assert!(refused.contains("ends in `.head`, is none"), "{text}: {refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), good);
+    }
+    // One that could be right is believed, and the trail says what it lacks.
+    fs::write(&head, serde_json::json!({"seq": 1u64 << 53, "hash": hash}).to_string()).unwrap();
+    Trail::start(&how, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap().close();
+    assert_eq!((&lines(&path)[6]["missing_from"], &lines(&path)[6]["prev"]), (&7.into(), &hash.into()));
+    assert!(!verified(&path, Some(KEY), &[]).intact);
+}
+
+/// Of two members with one name, readers take either.
+#[test]
+fn a_record_has_each_member_once() {
+    let mut twice = Chain::new(Seal::new(None), Tip::default(), 0);
+    twice.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1,"kind":"decision""#));
+    twice.close();
+    let text = String::from_utf8(twice.bytes().to_vec()).unwrap();
+    let broken = report(&[text], None, &[]).broken.unwrap();
+    assert!(broken.line == 1 && broken.why == "this is no record", "{broken:?}");
+}
+
+/// A collector cuts a stream wherever it likes; together its pieces are whole.
+#[test]
+fn a_piece_of_a_stream_says_what_it_cannot_show() {
+    let good = stream(Some(KEY), &[5, 4, 6, 3]);
+    let (one, other) = good.split_at(9);
+    assert!(of(&[one, other], Some(KEY), &[], Extent::Whole).intact);
+    let first = of(&[one], Some(KEY), &[], Extent::Part);
+    assert!(first.intact && first.last == Some(6), "{first:?}");
+    assert!(first.notes.iter().any(|note| note.starts_with("records 7 to 9 cannot be verified")), "{first:?}");
+    let second = of(&[other], Some(KEY), &[], Extent::Part);
+    assert!(second.intact && (second.first, second.last) == (Some(11), Some(19)), "{second:?}");
+    assert!(second.notes.iter().any(|note| note.starts_with("record 10 cannot be verified")), "{second:?}");
+    assert!(second.notes.iter().any(|note| note.starts_with("records 1 to 9 are not in these files")), "{second:?}");
+    // Only what is at an end is excused, and only to who asks for a part.
+    for (lines, extent) in [(one, Extent::Whole), (other, Extent::Whole)] {
+        assert!(!of(&[lines], Some(KEY), &[], extent).intact);
+    }
+    let mut changed = other.to_vec();
+    changed[3] = changed[3].replace("outcome", "success");
+    let broken = of(&[&changed], Some(KEY), &[], Extent::Part).broken.unwrap();
+    assert!(broken.why.starts_with("records 11 to 16 do not have the hash"), "{broken:?}");
+    assert!(!of(&[other], None, &[], Extent::Part).intact);
+    // What comes after a part is nobody's fault.
+    let later = Anchor { seq: 99, hash: "0".repeat(64) };
+    assert!(of(&[one], Some(KEY), std::slice::from_ref(&later), Extent::Part).intact);
+    assert!(!of(&[&good], Some(KEY), &[later], Extent::Whole).intact);
+}
+
+/// Every process begins a chain in a stream, and an anchor is of one of them.
+#[test]
+fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
+    let (one, other) = (stream(None, &[5]), stream(None, &[4, 1]));
+    let hash = |line: &str| line.split("\"hash\":\"").nth(1).unwrap()[..64].to_owned();
+    let anchors = |lines: &[String]| [Anchor { seq: 6, hash: hash(&lines[5]) }];
+    assert_ne!(hash(&one[5]), hash(&other[5]));
+    let both = [one.clone(), other.clone()].concat();
+    for lines in [&one, &other] {
+        let report = report(&both, None, &anchors(lines));
+        assert!(report.intact && report.chains == 2 && report.anchors == 1, "{report:?}");
+    }
+    assert!(report(&one, None, &anchors(&other)).broken.unwrap().why.contains("written anew"));
+    // Killed before the hash was written: nobody vouches for what it left.
+    let killed = [one[..3].to_vec(), other].concat();
+    let broken = report(&killed, None, &[]).broken.unwrap();
+    assert!(broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"), "{broken:?}");
 }

@@ -4,10 +4,13 @@ use super::*;
 
 /// Calls, one batch each, and the end.
 fn write(how: &Config, calls: usize) {
-    let trail = start(how);
+    let counters = Arc::<AuditCounters>::default();
+    let trail = Trail::start(how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+    until("it begins", || counters.written() > 0);
     for _ in 0..calls {
+        let before = counters.written();
         call(&trail, "t").unwrap();
-        std::thread::sleep(Duration::from_millis(12));
+        until("it is written", || counters.written() >= before + 2);
     }
     trail.close();
 }
@@ -98,7 +101,7 @@ fn a_forged_beginning_is_believed_nothing() {
 fn a_cut_is_missed_where_files_were_set_aside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
-    let how = Config { rotate_bytes: 4000, keep: 100, ..config(&path) };
+    let how = Config { rotate_bytes: 2500, keep: 100, ..config(&path) };
     write(&how, 20);
     let with_head = || [files(&path), vec![folder.path().join("audit.jsonl.head")]].concat();
     let copy = || with_head().into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect::<Vec<_>>();

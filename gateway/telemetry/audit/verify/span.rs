@@ -1,0 +1,146 @@
+//! Records as they are read, and those of them that no hash was over yet.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::super::chain::GENESIS;
+use super::Broken;
+
+/// A file, and a line in it.
+pub(super) type Place = (String, u64);
+
+/// The members of a record, each of them once: of two with one name readers take either.
+pub(super) struct Record(Map<String, Value>);
+
+impl Record {
+    /// The record that a line without its break holds.
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    pub(super) fn text(&self, key: &str) -> &str {
+        self.0.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<u64> {
+        self.0.get(key).and_then(Value::as_u64)
+    }
+
+    pub(super) fn is(&self, key: &str) -> bool {
+        self.0.get(key) == Some(&Value::Bool(true))
+    }
+
+    /// Whether it is the first of a chain.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.number("seq") == Some(1) && self.text("prev") == GENESIS && self.text("kind") == "open"
+    }
+}
+
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Record;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a record")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Record, A::Error> {
+                let mut members = Map::new();
+                while let Some((key, value)) = access.next_entry::<String, Value>()? {
+                    if members.insert(key, value).is_some() {
+                        return Err(A::Error::custom("a member stands twice"));
+                    }
+                }
+                Ok(Record(members))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Records that no hash was over yet.
+#[derive(Default)]
+pub(super) struct Span {
+    /// Their lines, with breaks.
+    lines: Vec<u8>,
+    pub(super) records: Vec<Record>,
+    /// Of the first of them.
+    place: Place,
+}
+
+impl Span {
+    pub(super) fn add(&mut self, line: &[u8], record: Record, place: &Place) {
+        if self.records.is_empty() {
+            self.place.clone_from(place);
+        }
+        self.lines.extend_from_slice(line);
+        self.records.push(record);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What the hash of the last line is over, and that hash.
+    pub(super) fn lines(&self) -> &[u8] {
+        self.lines.strip_suffix(b"\n").unwrap_or_default()
+    }
+
+    pub(super) fn first(&self) -> Option<u64> {
+        self.records.first()?.number("seq")
+    }
+
+    pub(super) fn last(&self) -> Option<u64> {
+        self.records.last()?.number("seq")
+    }
+
+    /// Whether the records before it may be what is missing, and not one of its own wrong.
+    pub(super) fn lacks_beginning(&self) -> bool {
+        self.records.first().is_some_and(|record| record.text("kind") != "open")
+    }
+
+    /// Their numbers.
+    pub(super) fn words(&self) -> String {
+        match (self.first(), self.last()) {
+            (Some(first), Some(last)) if first < last => format!("records {first} to {last}"),
+            (Some(first), _) => format!("record {first}"),
+            _ => "a record".into(),
+        }
+    }
+
+    /// No hash came.
+    pub(super) fn unhashed(&self) -> Broken {
+        let why = "the writer is about to write it (verify again) or was killed before, or somebody changed or added \
+                   records, or cut off the hash";
+        self.broken(format!("no hash is over {}: {why}", self.words()))
+    }
+
+    /// The hash is another one; `keyless` when there is no key to hash with.
+    pub(super) fn changed(&self, keyless: bool) -> Broken {
+        let key = match keyless && self.records.iter().any(|record| record.is("keyed")) {
+            true => "the key is missing: the chain has one",
+            false => "the key is another one",
+        };
+        let words = self.words();
+        self.broken(match self.records.len() {
+            1 => format!("{words} does not have the hash that it carries: it was changed, or {key}"),
+            _ => format!("{words} do not have the hash that the last of them carries: one was changed, or {key}"),
+        })
+    }
+
+    /// Any of them may be the wrong one.
+    pub(super) fn broken(&self, why: String) -> Broken {
+        let (file, line) = self.place.clone();
+        Broken { file, line, seq: self.first(), why }
+    }
+}
