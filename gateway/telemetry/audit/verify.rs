@@ -96,6 +96,8 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
         span: Span::default(),
         tip: None,
         seen: None,
+        last: None,
+        skipped: false,
         begun: false,
         kept_from: None,
         gone_from: u64::MAX,
@@ -141,6 +143,10 @@ struct Verifier<'a> {
     tip: Option<Tip>,
     /// The first record, whether a hash was over it or not.
     seen: Option<u64>,
+    /// The last one that was read.
+    last: Option<u64>,
+    /// The hash that comes first was over more than is here.
+    skipped: bool,
     /// The first record is one that begins a file or a chain.
     begun: bool,
     /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
@@ -163,6 +169,7 @@ impl Verifier<'_> {
         } else if !self.span.records.is_empty() {
             return Err(self.span.unhashed());
         }
+        self.last = Some(seq);
         self.span.add(line, record, place);
         if is_closed(whole) {
             return self.close();
@@ -175,12 +182,12 @@ impl Verifier<'_> {
 
     /// Whether another chain begins, as every process begins one in a stream.
     fn renews(&self, record: &Record) -> bool {
-        (self.tip.is_some() || !self.span.records.is_empty()) && record.is_fresh() && record.text("output") != "file"
+        self.last.is_some() && record.begins_stream()
     }
 
     /// Whether a record has the number that is next.
     fn follows(&self, seq: u64, record: &Record) -> Result<(), String> {
-        match self.span.last().or(self.tip.as_ref().map(|tip| tip.seq)) {
+        match self.last {
             None if seq == 1 && !record.is_fresh() => Err("the first record does not begin a chain".into()),
             Some(last) if seq <= last => Err(format!("the record follows record {last}")),
             Some(last) if seq - last > 1 => {
@@ -194,7 +201,8 @@ impl Verifier<'_> {
     fn close(&mut self) -> Result<(), Broken> {
         let span = std::mem::take(&mut self.span);
         let (Some(last), Some(hash)) = (span.records.last(), self.seal.check(span.lines())) else {
-            if self.tip.is_none() && self.report.notes.is_empty() && span.lacks_beginning() {
+            if self.tip.is_none() && !self.skipped && span.lacks_beginning() {
+                self.skipped = true;
                 let why = "its hash is over records that are not in these files";
                 self.report.notes.push(format!("{} cannot be verified: {why}", span.words()));
                 return Ok(());
@@ -202,7 +210,7 @@ impl Verifier<'_> {
             return Err(span.changed(!self.seal.is_keyed()));
         };
         match &self.tip {
-            Some(tip) if self.renews(last) => {
+            Some(tip) if last.begins_stream() => {
                 if !self.report.closed {
                     self.report.notes.push(format!("a chain ends at record {} without saying so", tip.seq));
                 }

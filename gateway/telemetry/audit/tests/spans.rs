@@ -248,6 +248,9 @@ fn a_piece_of_a_stream_says_what_it_cannot_show() {
     let broken = of(&[&changed], Some(KEY), &[], Extent::Part).broken.unwrap();
     assert!(broken.why.starts_with("records 11 to 16 do not have the hash"), "{broken:?}");
     assert!(!of(&[other], None, &[], Extent::Part).intact);
+    let gap = [&other[..1], &other[7..]].concat();
+    let broken = of(&[&gap], Some(KEY), &[], Extent::Part).broken.unwrap();
+    assert_eq!((broken.line, broken.why.as_str()), (2, "records 11 to 16 are missing before this one"));
     // What comes after a part is nobody's fault.
     let later = Anchor { seq: 99, hash: "0".repeat(64) };
     assert!(of(&[one], Some(KEY), std::slice::from_ref(&later), Extent::Part).intact);

@@ -40,6 +40,11 @@ impl Record {
     pub(super) fn is_fresh(&self) -> bool {
         self.number("seq") == Some(1) && self.text("prev") == GENESIS && self.text("kind") == "open"
     }
+
+    /// Whether a process began to write to a stream with it.
+    pub(super) fn begins_stream(&self) -> bool {
+        self.is_fresh() && self.text("output") != "file"
+    }
 }
 
 impl<'de> Deserialize<'de> for Record {
@@ -100,7 +105,7 @@ impl Span {
         self.records.first()?.number("seq")
     }
 
-    pub(super) fn last(&self) -> Option<u64> {
+    fn last(&self) -> Option<u64> {
         self.records.last()?.number("seq")
     }
 
