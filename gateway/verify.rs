@@ -83,12 +83,20 @@ fn report(command: &Command, cwd: &Path) -> anyhow::Result<Report> {
 /// The trail that a file is of, by its name: `audit.jsonl.0000000000000001` was set aside by `audit.jsonl`. None of what stands
 /// beside a trail: `audit.jsonl*` finds that too.
 fn trail(file: &Path) -> Option<PathBuf> {
+    let beside = match file.extension().and_then(OsStr::to_str) {
+        Some("head") => true,
+        Some("lock") => !is_aside(&file.with_extension("")),
+        Some("new") => file.with_extension("").extension().is_some_and(|end| end == "head"),
+        _ => false,
+    };
+    let own = if is_aside(file) { file.with_extension("") } else { file.to_owned() };
+    (!beside).then_some(own)
+}
+
+/// Whether rotation set a file aside, by its name.
+fn is_aside(file: &Path) -> bool {
     let end = file.extension().unwrap_or_default();
-    if end == "head" || end == "lock" || end == "new" {
-        return None;
-    }
-    let aside = end.len() == 16 && end.as_encoded_bytes().iter().all(u8::is_ascii_digit);
-    Some(if aside { file.with_extension("") } else { file.to_owned() })
+    end.len() == 16 && end.as_encoded_bytes().iter().all(u8::is_ascii_digit)
 }
 
 /// Whether a file belongs to the trail that `lockgate call` keeps beside one of these.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Config;
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
-use super::pieces::{End, Range, aside, beginning, beside, end, gone, numbered, open};
+use super::pieces::{End, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros};
 use super::verify::Anchor;
 
 /// What every record begins with.
@@ -57,7 +57,11 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
+    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     pub(super) fn open(path: &Path, config: &Config, seal: &Seal) -> io::Result<(Self, Tip, Found)> {
+        // What stands beside the file, and takes its name in rotation, is where the file is.
+        let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
+        let path = &if linked { fs::canonicalize(path)? } else { path.to_owned() };
         let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
         take(&lock)?;
         let mut file = open(path, OpenOptions::new().read(true).append(true).create(true))?;
@@ -140,7 +144,11 @@ impl LogFile {
         self.next_file(tip)
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the trail's own file")]
     fn next_file(&mut self, tip: &Tip) -> io::Result<()> {
+        if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
+            return Err(io::Error::other("somebody put a link in its place"));
+        }
         self.file = open(&self.path, OpenOptions::new().read(true).append(true).create(true))?;
         self.file.set_permissions(fs::Permissions::from_mode(0o600))?;
         (self.len, self.first, self.since) = (0, tip.seq + 1, SystemTime::now());
@@ -201,7 +209,12 @@ impl LogFile {
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn note_head(&self, tip: &Tip) -> io::Result<()> {
         let new = beside(&self.path, "head.new");
-        let mut file = open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // Never through a link that somebody put there.
+        let mut file = open(&new, OpenOptions::new().write(true).create_new(true))?;
         writeln!(file, "{}", json!({"seq": tip.seq, "hash": tip.hash.as_str()}))?;
         file.sync_data()?;
         fs::rename(new, beside(&self.path, "head"))
@@ -230,9 +243,10 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
 
 /// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
 fn cut_first(file: &mut File) -> io::Result<u64> {
+    let len = without_zeros(file)?.min(MAX_LINE as u64);
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(MAX_LINE as u64).read_to_end(&mut bytes)?;
+    file.take(len).read_to_end(&mut bytes)?;
     if is_half_a_record(&bytes) {
         return cut(file, 0);
     }

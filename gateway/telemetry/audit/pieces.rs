@@ -15,6 +15,8 @@ const DIGITS: usize = 16;
 /// What is read of the end of a file: the last records that one hash is over, the hash before them, and what a writer left
 /// that ended in the middle.
 const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
+/// Most zeros that are taken for what was not written.
+const MAX_ZEROS: u64 = 1 << 30;
 
 /// First and last records that are missing; between them there may be some that are not.
 pub(super) type Range = (u64, u64);
@@ -55,6 +57,7 @@ pub(super) fn aside(path: &Path) -> io::Result<Vec<u64>> {
         let entry = entry?;
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(&own)).filter(|end| end.len() == DIGITS);
+        let number = number.filter(|end| end.bytes().all(|b| b.is_ascii_digit()));
         let number = number.and_then(|digits| digits.parse::<u64>().ok());
         // Anything else with such a name is nobody's file of the trail, and opening it may take forever.
         all.extend(number.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_file())));
@@ -100,8 +103,9 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
 }
 
 /// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last.
-fn without_zeros(file: &mut File) -> io::Result<u64> {
-    let mut end = file.metadata()?.len();
+pub(super) fn without_zeros(file: &mut File) -> io::Result<u64> {
+    let len = file.metadata()?.len();
+    let mut end = len;
     loop {
         let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64)))?;
         let mut bytes = Vec::new();
@@ -109,6 +113,7 @@ fn without_zeros(file: &mut File) -> io::Result<u64> {
         match bytes.iter().rposition(|b| *b != 0) {
             Some(last) => return Ok(begin + last as u64 + 1),
             None if begin == 0 => return Ok(0),
+            None if len - begin > MAX_ZEROS => return Ok(len),
             None => end = begin,
         }
     }

@@ -66,6 +66,19 @@ fn call(trail: &Trail, name: &str) -> Result<(), Unwritable> {
     Ok(())
 }
 
+/// Calls, one batch each, and the end.
+fn write(how: &Config, calls: usize) {
+    let counters = Arc::<AuditCounters>::default();
+    let trail = Trail::start(how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
+    until("it begins", || counters.written() > 0);
+    for _ in 0..calls {
+        let before = counters.written();
+        call(&trail, "t").unwrap();
+        until("it is written", || counters.written() >= before + 2);
+    }
+    trail.close();
+}
+
 fn files(path: &Path) -> Vec<PathBuf> {
     let own = path.file_name().unwrap().to_str().unwrap().to_owned();
     let is_one = |name: &str| name.strip_prefix(&own).is_some_and(|end| end.is_empty() || end.len() == 17);
@@ -259,15 +272,7 @@ fn a_file_that_was_taken_away_is_missed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
     let how = Config { rotate_bytes: 1200, keep: 100, ..config(&path) };
-    let write = |how: &Config| {
-        let trail = start(how);
-        for _ in 0..12 {
-            call(&trail, "t").unwrap();
-            std::thread::sleep(Duration::from_millis(12)); // a batch each, so that a file is set aside in between
-        }
-        trail.close();
-    };
-    write(&how);
+    write(&how, 12);
     let all = files(&path);
     assert!(all.len() >= 4 && verified(&path, None, &[]).intact, "{all:?}");
     // The current one is last in order of records, and first in order of names.
@@ -292,7 +297,7 @@ fn a_file_that_was_taken_away_is_missed() {
     assert_eq!(last["oldest"].as_u64(), second);
     missed(&gone);
     start(&quiet).close();
-    write(&how);
+    write(&how, 12);
     missed(&gone);
     // With the file from wherever it was taken to, nothing is missing.
     let mut with = files(&path);
@@ -308,12 +313,7 @@ fn an_old_file_is_removed_after_the_record_that_says_so() {
     let path = folder.path().join("audit.jsonl");
     let how = Config { rotate_bytes: 2000, keep: 1, ..config(&path) };
     for _ in 0..3 {
-        let trail = start(&how);
-        for _ in 0..12 {
-            call(&trail, "t").unwrap();
-            std::thread::sleep(Duration::from_millis(12));
-        }
-        trail.close();
+        write(&how, 12);
         let report = verified(&path, None, &[head(&path)]);
         assert!(report.intact && report.first > Some(1), "{report:?}");
         assert_eq!(files(&path).len(), 2);

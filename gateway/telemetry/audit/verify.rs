@@ -98,19 +98,26 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
         seen: None,
         last: None,
         skipped: false,
+        stream: None,
         begun: false,
         kept_from: None,
         gone_from: u64::MAX,
         report: Report::default(),
     };
-    let mut open = Vec::new();
+    let (mut open, mut streams) = (Vec::new(), false);
     for mut part in parts {
         let line = read_line(&mut part.text)?;
-        let seq = line.as_deref().and_then(|line| Record::parse(line)?.number("seq"));
-        open.push((seq.unwrap_or(u64::MAX), line, part));
+        let first = line.as_deref().and_then(Record::parse);
+        let seq = first.as_ref().and_then(|record| record.number("seq"));
+        let time = first.as_ref().map(|record| record.text("time").to_owned()).unwrap_or_default();
+        streams |= first.is_some_and(|record| record.begins_stream());
+        open.push(((time, seq.unwrap_or(u64::MAX)), line, part));
     }
-    // Stable, so that streams that all begin with 1 stay in the order in which they were given.
-    open.sort_by_key(|(seq, ..)| *seq);
+    // Of a stream every process has a record 1; in a file there is one, and clocks are set back now and then.
+    match streams {
+        true => open.sort_by(|(one, ..), (other, ..)| one.cmp(other)),
+        false => open.sort_by_key(|((_, seq), ..)| *seq),
+    }
     verifier.report.files = open.len();
     for (_, mut line, mut part) in open {
         let mut place = (part.name, 0);
@@ -147,6 +154,8 @@ struct Verifier<'a> {
     last: Option<u64>,
     /// The hash that comes first was over more than is here.
     skipped: bool,
+    /// The chain is one of a stream.
+    stream: Option<bool>,
     /// The first record is one that begins a file or a chain.
     begun: bool,
     /// The first record that the trail keeps, as its last opening says. Only rotation moves it on.
@@ -162,7 +171,8 @@ impl Verifier<'_> {
         let cut = "the line is cut off, or too long; if the writer is about to write it, verify again";
         let whole = line.strip_suffix(b"\n").ok_or_else(|| broken(None, cut))?;
         let record = Record::parse(whole).ok_or_else(|| broken(None, "this is no record"))?;
-        let seq = record.number("seq").ok_or_else(|| broken(None, "the record has no number"))?;
+        let seq = record.number("seq").filter(|seq| *seq > 0);
+        let seq = seq.ok_or_else(|| broken(None, "the record has no number"))?;
         self.seen = self.seen.or(Some(seq));
         if !self.renews(&record) {
             self.follows(seq, &record).map_err(|why| broken(Some(seq), &why))?;
@@ -182,7 +192,7 @@ impl Verifier<'_> {
 
     /// Whether another chain begins, as every process begins one in a stream.
     fn renews(&self, record: &Record) -> bool {
-        self.last.is_some() && record.begins_stream()
+        self.last.is_some() && self.stream != Some(false) && record.begins_stream()
     }
 
     /// Whether a record has the number that is next.
@@ -203,14 +213,12 @@ impl Verifier<'_> {
         let (Some(last), Some(hash)) = (span.records.last(), self.seal.check(span.lines())) else {
             if self.tip.is_none() && !self.skipped && span.lacks_beginning() {
                 self.skipped = true;
-                let why = "its hash is over records that are not in these files";
-                self.report.notes.push(format!("{} cannot be verified: {why}", span.words()));
-                return Ok(());
+                return self.skip(&span);
             }
             return Err(span.changed(!self.seal.is_keyed()));
         };
         match &self.tip {
-            Some(tip) if last.begins_stream() => {
+            Some(tip) if self.stream != Some(false) && last.begins_stream() => {
                 if !self.report.closed {
                     self.report.notes.push(format!("a chain ends at record {} without saying so", tip.seq));
                 }
@@ -237,6 +245,22 @@ impl Verifier<'_> {
         Ok(())
     }
 
+    /// Records at the very beginning, whose hash is over others as well that are not there, or wrong.
+    fn skip(&mut self, span: &Span) -> Result<(), Broken> {
+        let words = span.words();
+        if self.extent == Extent::Part {
+            let why = "their hash is over others as well that are not in these files";
+            self.report.notes.push(format!("{words} cannot be verified: {why}"));
+            return Ok(());
+        }
+        let last = span.first().unwrap_or_default().saturating_sub(1);
+        let why = format!(
+            "records up to {last} are missing at the beginning, or {words} were changed; give all files of the trail, or \
+             `--part` if others are kept elsewhere"
+        );
+        Err(Broken { seq: Some(last), why, ..Broken::default() })
+    }
+
     /// Takes what a record says that a hash is over.
     fn count(&mut self, record: &Record) -> Result<(), String> {
         let kind = record.text("kind");
@@ -248,7 +272,8 @@ impl Verifier<'_> {
                 self.gone_from = self.gone_from.min(gone.max(self.kept_from.unwrap_or(0)));
             }
             self.begun |= self.seen == record.number("seq");
-            self.kept_from = record.number("oldest");
+            self.kept_from = record.number("oldest").or(self.kept_from);
+            self.stream = Some(record.text("output") != "file");
         }
         let (seq, report) = (record.number("seq"), &mut self.report);
         report.chains = report.chains.max(1);
@@ -300,7 +325,8 @@ impl Verifier<'_> {
     fn end(mut self) -> Report {
         self.begin();
         self.finish();
-        if self.report.broken.is_none() {
+        // A part of a stream may lack the process that an anchor is of.
+        if self.report.broken.is_none() && (self.extent == Extent::Whole || self.stream == Some(false)) {
             self.report.broken = self.anchors.iter_mut().filter(|held| !held.met).find_map(|held| held.other.take());
         }
         let last = self.tip.as_ref().map_or(0, |tip| tip.seq);
@@ -312,6 +338,10 @@ impl Verifier<'_> {
             report.broken = Some(Broken { seq: Some(last + 1), why, ..Broken::default() });
         }
         report.anchors = self.anchors.iter().filter(|held| held.met).count();
+        if report.broken.is_none() && report.anchors < self.anchors.len() {
+            let many = self.anchors.len() - report.anchors;
+            report.notes.push(format!("{many} anchors are of records that are not in these files"));
+        }
         if report.records > 0 && !report.closed {
             report.notes.push(
                 "the last record does not say that the writer ended: it is still running, was killed, or the end was cut \

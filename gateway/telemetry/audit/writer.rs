@@ -206,6 +206,9 @@ impl Writer {
     /// After all that is written is on the disk: the mark must not know more than the trail.
     fn head(&mut self) {
         self.sync(Duration::ZERO);
+        if self.dirty {
+            return;
+        }
         if let Err(error) = self.sink.note_head(self.chain.tip()) {
             tracing::warn!(%error, "the anchor beside the audit file cannot be written");
         }
@@ -248,10 +251,11 @@ impl Writer {
 
     fn sync(&mut self, every: Duration) {
         if self.dirty && self.synced.elapsed() >= every {
-            if let Err(error) = self.sink.sync() {
-                tracing::error!(%error, "the audit trail may not be on the disk");
+            match self.sink.sync() {
+                Ok(()) => self.dirty = false,
+                Err(error) => tracing::error!(%error, "the audit trail may not be on the disk"),
             }
-            (self.dirty, self.synced) = (false, Instant::now());
+            self.synced = Instant::now();
         }
     }
 

@@ -139,10 +139,13 @@ fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
         assert!(verified(&path, None, &[head(&path)]).intact);
         fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
     }
-    // A first record that was not finished.
-    fs::write(&path, "{\"seq\":1,\"ti").unwrap();
-    start(&config(&path)).close();
-    assert_eq!((&lines(&path)[0]["torn_bytes"], lines(&path).len()), (&12.into(), 2));
+    // A first record that was not finished, and zeros in place of one.
+    for first in ["{\"seq\":1,\"ti", "{\"seq\":1,\"ti\0\0\0", "\0\0"] {
+        fs::write(&path, first).unwrap();
+        start(&config(&path)).close();
+        assert_eq!((&lines(&path)[0]["torn_bytes"], lines(&path).len()), (&first.len().into(), 2));
+        fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
 }
 
 /// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer leaves.
@@ -274,4 +277,97 @@ fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
     let killed = [one[..3].to_vec(), other].concat();
     let broken = report(&killed, None, &[]).broken.unwrap();
     assert!(broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"), "{broken:?}");
+}
+
+/// Only who asks for a part is excused records that do not verify, and no record has the number 0.
+#[test]
+fn nothing_forged_stands_before_the_first_record() {
+    let good = chain(Some(KEY), &[2, 2, 2]);
+    let hash = "a".repeat(64);
+    let forged = |from: usize, to: usize| {
+        let line = |seq: usize| match seq < to {
+            true => format!("{{\"seq\":{seq},\"kind\":\"decision\"}}\n"),
+            false => format!("{{\"seq\":{seq},\"kind\":\"decision\",\"prev\":\"{hash}\",\"hash\":\"{hash}\"}}\n"),
+        };
+        (from..=to).map(line).collect::<Vec<_>>()
+    };
+    for (lines, words) in [
+        ([forged(0, 0), good.clone()].concat(), "the record has no number"),
+        ([forged(0, 3), good[3..].to_vec()].concat(), "the record has no number"),
+        ([forged(1, 3), good[3..].to_vec()].concat(), "the first record does not begin a chain"),
+        (
+            [forged(2, 3), good[3..].to_vec()].concat(),
+            "records up to 1 are missing at the beginning, or records 2 to 3 ",
+        ),
+    ] {
+        let report = report(&lines, Some(KEY), &[]);
+        assert!(report.broken.is_some_and(|broken| broken.why.starts_with(words)), "{words}");
+    }
+    let anchor = Anchor { seq: 2, hash: hash.clone() };
+    let part = of(&[&[forged(2, 3), good[3..].to_vec()].concat()], Some(KEY), &[anchor], Extent::Part);
+    assert!(part.intact && part.first == Some(4) && part.anchors == 0, "{part:?}");
+    assert!(part.notes.iter().any(|note| note == "1 anchors are of records that are not in these files"), "{part:?}");
+}
+
+/// Only a stream begins anew: behind a file, it would say of it what it likes.
+#[test]
+fn no_stream_follows_a_file() {
+    let file = chain(Some(KEY), &[5]);
+    let lines = [file, stream(Some(KEY), &[5])].concat();
+    let broken = report(&lines, Some(KEY), &[]).broken.unwrap();
+    assert_eq!((broken.line, broken.why.as_str()), (7, "the record follows record 6"));
+}
+
+/// Pieces of streams of several processes are taken in the order of their times.
+#[test]
+fn pieces_of_several_processes_are_put_in_order() {
+    let timed = |day: u32, spans: &[usize]| {
+        let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
+        let time =
+            |out: &mut Vec<u8>, at: u32| event::plain(out, name!("time"), &format!("2026-01-{day:02}T00:00:{at:02}Z"));
+        chain.add(|out, _| {
+            time(out, 0);
+            out.extend_from_slice(br#","kind":"open","output":"stream""#);
+        });
+        chain.close();
+        for (at, many) in (1..).zip(spans) {
+            (0..*many).for_each(|_| chain.add(|out, _| time(out, at)));
+            chain.close();
+        }
+        String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect::<Vec<_>>()
+    };
+    let (one, two) = (timed(1, &[9, 9, 9]), timed(2, &[3, 3]));
+    let parts: [&[String]; 4] = [&one[..12], &one[12..], &two[..4], &two[4..]];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+        let report = of(&order.map(|at: usize| parts[at]), None, &[], Extent::Whole);
+        assert!(report.intact && report.chains == 2 && report.records == 35, "{order:?}: {report:?}");
+    }
+}
+
+/// Whoever may write in the folder must not get the gateway to write elsewhere.
+#[test]
+fn nothing_is_written_through_a_link_beside_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, victim) = (folder.path().join("audit.jsonl"), folder.path().join("victim"));
+    fs::write(&victim, "mine").unwrap();
+    std::os::unix::fs::symlink(&victim, folder.path().join("audit.jsonl.head.new")).unwrap();
+    start(&config(&path)).close();
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
+    assert!(verified(&path, None, &[head(&path)]).intact);
+}
+
+/// The trail is where the link leads, and so is what rotation sets aside.
+#[test]
+fn a_link_to_the_file_is_followed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, path) = (folder.path().join("link"), folder.path().join("audit.jsonl"));
+    fs::write(&path, "").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let how = Config { rotate_bytes: 1500, keep: 100, ..config(&link) };
+    for _ in 0..2 {
+        write(&how, 8);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(files(&path).len() > 1 && verified(&path, None, &[head(&path)]).intact);
+        assert!(lines(&path).iter().all(|line| line.get("gone_from").is_none()));
+    }
 }

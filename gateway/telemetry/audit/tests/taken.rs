@@ -2,19 +2,6 @@
 
 use super::*;
 
-/// Calls, one batch each, and the end.
-fn write(how: &Config, calls: usize) {
-    let counters = Arc::<AuditCounters>::default();
-    let trail = Trail::start(how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
-    until("it begins", || counters.written() > 0);
-    for _ in 0..calls {
-        let before = counters.written();
-        call(&trail, "t").unwrap();
-        until("it is written", || counters.written() >= before + 2);
-    }
-    trail.close();
-}
-
 /// A start and an end, without a rotation.
 fn quiet(how: &Config) {
     start(&Config { rotate_bytes: 1 << 30, ..how.clone() }).close();
