@@ -243,11 +243,11 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
 
 /// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
 fn cut_first(file: &mut File) -> io::Result<u64> {
-    let len = without_zeros(file)?.min(MAX_LINE as u64);
+    let (len, most) = (without_zeros(file)?, MAX_LINE as u64);
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
-    file.take(len).read_to_end(&mut bytes)?;
-    if is_half_a_record(&bytes) {
+    file.take(len.min(most)).read_to_end(&mut bytes)?;
+    if len < most && is_half_a_record(&bytes) {
         return cut(file, 0);
     }
     Err(io::Error::other(if bytes.starts_with(BEGIN) {

@@ -157,7 +157,9 @@ fn a_file_that_is_no_trail_is_left_alone() {
     let long = format!("{good}{}", "{\"seq\":7}\n".repeat(MAX_SPAN / 10));
     let changed = format!("{}{{\"seq\":7}}\n", good.replacen("decision", "decided", 1));
     let own = r#"{"seq":1,"title":"mine","#;
-    for text in ["notes of mine", "notes\nof mine\n", "{\"seq\":1}\n", "{\"seq\":1}", "{\"a\":1}", own, &long, &changed]
+    let large = format!(r#"{{"seq":1,"time":"{}"#, "x".repeat(MAX_SPAN));
+    for text in
+        ["notes of mine", "notes\nof mine\n", "{\"seq\":1}\n", "{\"seq\":1}", "{\"a\":1}", own, &large, &long, &changed]
     {
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
