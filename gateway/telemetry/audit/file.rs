@@ -61,7 +61,8 @@ impl LogFile {
     pub(super) fn open(path: &Path, config: &Config, seal: &Seal) -> io::Result<(Self, Tip, Found)> {
         // What stands beside the file, and takes its name in rotation, is where the file is.
         let linked = fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
-        let path = &if linked { fs::canonicalize(path)? } else { path.to_owned() };
+        let nowhere = |error| io::Error::other(format!("it is a link to what is no file yet: make that one ({error})"));
+        let path = &if linked { fs::canonicalize(path).map_err(nowhere)? } else { path.to_owned() };
         let lock = open(&beside(path, "lock"), OpenOptions::new().write(true).create(true))?;
         take(&lock)?;
         let mut file = open(path, OpenOptions::new().read(true).append(true).create(true))?;

@@ -340,7 +340,7 @@ impl Verifier<'_> {
         report.anchors = self.anchors.iter().filter(|held| held.met).count();
         if report.broken.is_none() && report.anchors < self.anchors.len() {
             let many = self.anchors.len() - report.anchors;
-            report.notes.push(format!("{many} anchors are of records that are not in these files"));
+            report.notes.push(format!("anchors of records that are not in these files: {many}"));
         }
         if report.records > 0 && !report.closed {
             report.notes.push(

@@ -308,7 +308,7 @@ fn nothing_forged_stands_before_the_first_record() {
     let anchor = Anchor { seq: 2, hash: hash.clone() };
     let part = of(&[&[forged(2, 3), good[3..].to_vec()].concat()], Some(KEY), &[anchor], Extent::Part);
     assert!(part.intact && part.first == Some(4) && part.anchors == 0, "{part:?}");
-    assert!(part.notes.iter().any(|note| note == "1 anchors are of records that are not in these files"), "{part:?}");
+    assert!(part.notes.iter().any(|note| note == "anchors of records that are not in these files: 1"), "{part:?}");
 }
 
 /// Only a stream begins anew: behind a file, it would say of it what it likes.
@@ -363,8 +363,10 @@ fn nothing_is_written_through_a_link_beside_the_file() {
 fn a_link_to_the_file_is_followed_once() {
     let folder = tempfile::tempdir().unwrap();
     let (link, path) = (folder.path().join("link"), folder.path().join("audit.jsonl"));
-    fs::write(&path, "").unwrap();
     std::os::unix::fs::symlink(&path, &link).unwrap();
+    let refused = Trail::start(&config(&link), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+    assert!(refused.contains("it is a link to what is no file yet"), "{refused}");
+    fs::write(&path, "").unwrap();
     let how = Config { rotate_bytes: 1500, keep: 100, ..config(&link) };
     for _ in 0..2 {
         write(&how, 8);
