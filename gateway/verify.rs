@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, verify};
+use lockgate_telemetry::audit::verify::{Anchor, Extent, Part, Report, Text, verify};
 
 /// Most files, and the longest key file.
 const MAX_FILES: usize = 10_000;
@@ -67,12 +67,8 @@ fn report(command: &Command, cwd: &Path) -> anyhow::Result<Report> {
             }
         }
     }
-    let mut parts = Vec::new();
-    for file in files.into_iter().filter(|file| trail(file).is_some()) {
-        let text = open(&cwd.join(file))?;
-        parts.push(Part { name: file.display().to_string(), text: Box::new(BufReader::new(text)) });
-    }
-    let mut report = verify(parts, key.as_deref().map(str::trim_end), &anchors, extent)?;
+    let parts = files.into_iter().filter(|file| trail(file).is_some()).map(|file| source(file, cwd));
+    let mut report = verify(parts.collect(), key.as_deref().map(str::trim_end), &anchors, extent)?;
     for file in others.into_iter().filter(|file| trail(file).is_some()) {
         let note = format!("{} is of the trail of `lockgate call`: verify it by itself", file.display());
         report.notes.push(note);
@@ -114,14 +110,23 @@ fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
     files.iter().filter_map(head).collect()
 }
 
+fn source(file: &Path, cwd: &Path) -> Part<'static> {
+    let (name, path) = (file.display().to_string(), cwd.join(file));
+    // A pipe, such as the standard input.
+    let once = std::fs::metadata(&path).is_ok_and(|there| !there.is_file());
+    let open = move || Ok(Box::new(BufReader::new(open(&path)?)) as Text<'static>);
+    Part { name, open: Box::new(open), once }
+}
+
 #[allow(clippy::disallowed_methods, reason = "files that the operator names on the command line")]
-fn open(path: &Path) -> anyhow::Result<File> {
-    File::open(path).with_context(|| path.display().to_string())
+fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 fn short(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
-    open(path)?.take(MAX_KEY).read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    let read = open(path).and_then(|file| file.take(MAX_KEY).read_to_string(&mut text));
+    read.with_context(|| path.display().to_string())?;
     Ok(text)
 }
 

@@ -12,10 +12,12 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::verify::{Anchor, Extent, Part, Report, verify};
+use super::verify::{Anchor, Extent, Part, Report, Text, verify};
 use super::*;
 use crate::counters::{Outcome, Rejection};
 
+/// Parts as they are read: how many are open, and which stay so.
+mod parts;
 /// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.
 mod spans;
 /// What goes while nobody looks, and what goes while the writer runs.
@@ -96,8 +98,12 @@ fn verified(path: &Path, key: Option<&str>, anchors: &[Anchor]) -> Report {
 }
 
 fn parts(files: &[PathBuf]) -> Vec<Part<'static>> {
-    let text = |file| Box::new(BufReader::new(fs::File::open(file).unwrap()));
-    files.iter().map(|file| Part { name: file.display().to_string(), text: text(file) }).collect()
+    let part = |file: PathBuf| Part {
+        name: file.display().to_string(),
+        open: Box::new(move || Ok(Box::new(BufReader::new(fs::File::open(&file)?)))),
+        once: false,
+    };
+    files.iter().cloned().map(part).collect()
 }
 
 fn lines(path: &Path) -> Vec<Value> {

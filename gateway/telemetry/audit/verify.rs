@@ -1,14 +1,17 @@
 //! Whether a trail is whole: every hash, the hash before it, the numbers without a hole, and the anchors that somebody kept.
-//! It names the first records that do not hold, and says what it could not see. It opens no file.
+//! It names the first records that do not hold, and says what it could not see. How a file is opened it is told.
 
+mod part;
 mod span;
 
-use std::io::{self, BufRead, Read};
+use std::io;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chain::{GENESIS, MAX_LINE, MAX_SPAN, Seal, Tip, is_closed};
+use super::chain::{GENESIS, MAX_SPAN, Seal, Tip, is_closed};
+use part::Placed;
+pub use part::{Part, Text};
 use span::{Place, Record, Span};
 
 /// A number and a hash that were kept somewhere else.
@@ -68,12 +71,6 @@ pub struct Broken {
     pub why: String,
 }
 
-/// A file and its name.
-pub struct Part<'a> {
-    pub name: String,
-    pub text: Box<dyn BufRead + 'a>,
-}
-
 /// How much of a trail the parts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -86,7 +83,7 @@ pub enum Extent {
 /// Reads all parts in the order of their first records.
 ///
 /// # Errors
-/// A part cannot be read.
+/// A part cannot be read, or became another one meanwhile.
 pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], extent: Extent) -> io::Result<Report> {
     let anchors = anchors.iter().map(|anchor| Held { anchor, met: false, other: None }).collect();
     let mut verifier = Verifier {
@@ -104,30 +101,25 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
         gone_from: u64::MAX,
         report: Report::default(),
     };
-    let (mut open, mut streams) = (Vec::new(), false);
-    for mut part in parts {
-        let line = read_line(&mut part.text)?;
-        let first = line.as_deref().and_then(Record::parse);
-        let seq = first.as_ref().and_then(|record| record.number("seq"));
-        let time = first.as_ref().map(|record| record.text("time").to_owned()).unwrap_or_default();
-        streams |= first.is_some_and(|record| record.begins_stream());
-        open.push(((time, seq.unwrap_or(u64::MAX)), line, part));
-    }
+    let mut placed = parts.into_iter().map(Placed::new).collect::<io::Result<Vec<_>>>()?;
     // Of a stream every process has a record 1; in a file there is one, and clocks are set back now and then.
-    match streams {
-        true => open.sort_by(|(one, ..), (other, ..)| one.cmp(other)),
-        false => open.sort_by_key(|((_, seq), ..)| *seq),
+    let number = |part: &Placed<'_>| part.seq.unwrap_or(u64::MAX);
+    match placed.iter().any(|part| part.begins_stream) {
+        true => placed.sort_by(|one, other| (&one.time, number(one)).cmp(&(&other.time, number(other)))),
+        false => placed.sort_by_key(number),
     }
-    verifier.report.files = open.len();
-    for (_, mut line, mut part) in open {
-        let mut place = (part.name, 0);
-        while let Some(text) = line {
+    verifier.report.files = placed.len();
+    // The last one first: a gateway that runs may set it aside at any time, under a name that is not among these.
+    let last = placed.pop().map(Placed::open).transpose()?;
+    for lines in placed.into_iter().map(Placed::open).chain(last.map(Ok)) {
+        let mut lines = lines?;
+        let mut place = (lines.name.clone(), 0);
+        while let Some(text) = lines.next()? {
             place.1 += 1;
             if let Err(broken) = verifier.take(&text, &place) {
                 verifier.report.broken = Some(broken);
                 return Ok(verifier.report);
             }
-            line = read_line(&mut part.text)?;
         }
     }
     Ok(verifier.end())
@@ -358,11 +350,4 @@ impl Verifier<'_> {
         }
         self.report
     }
-}
-
-/// One line with its break; without one when it is the last and cut off, or too long.
-fn read_line(text: &mut dyn BufRead) -> io::Result<Option<Vec<u8>>> {
-    let mut line = Vec::new();
-    text.take(MAX_LINE as u64).read_until(b'\n', &mut line)?;
-    Ok((!line.is_empty()).then_some(line))
 }

@@ -5,7 +5,7 @@ use super::super::event::{self, name};
 use super::*;
 
 /// The lines of a chain: how it begins, then spans of so many records.
-fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
+pub(super) fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
     let mut chain = Chain::new(Seal::new(key), Tip::default(), 0);
     chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
     chain.close();
@@ -21,7 +21,11 @@ fn report(lines: &[String], key: Option<&str>, anchors: &[Anchor]) -> Report {
 }
 
 fn of(parts: &[&[String]], key: Option<&str>, anchors: &[Anchor], extent: Extent) -> Report {
-    let part = |lines: &&[String]| Part { name: "a".into(), text: Box::new(std::io::Cursor::new(lines.concat())) };
+    let part = |lines: &&[String]| {
+        let text = lines.concat();
+        let open = move || Ok(Box::new(std::io::Cursor::new(text.clone())) as Text<'static>);
+        Part { name: "a".into(), open: Box::new(open), once: false }
+    };
     verify(parts.iter().map(part).collect(), key, anchors, extent).unwrap()
 }
 
