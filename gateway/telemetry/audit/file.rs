@@ -74,7 +74,7 @@ impl LogFile {
         let mut tip = match (end(&mut file)?, aside.last()) {
             (Some(end), _) => {
                 let tip = read_tip(&end, seal, &mut found)?;
-                found.torn = cut(&file, end.at)?;
+                found.torn = mend(&mut file, &end)?;
                 tip
             }
             (None, before) => {
@@ -233,7 +233,16 @@ fn take(lock: &File) -> io::Result<()> {
     Err(io::Error::other("another process writes to it"))
 }
 
-/// Removes what stands behind the last hash.
+/// Leaves what ends with the last hash, and the break behind it.
+fn mend(file: &mut File, end: &End) -> io::Result<u64> {
+    let torn = cut(file, end.at)?;
+    if end.unbroken {
+        file.write_all(b"\n")?;
+    }
+    Ok(torn)
+}
+
+/// Removes what stands behind that place.
 fn cut(file: &File, at: u64) -> io::Result<u64> {
     let torn = file.metadata()?.len() - at;
     if torn > 0 {

@@ -72,6 +72,8 @@ pub(super) struct End {
     lines: Vec<u8>,
     /// Where they end in the file.
     pub(super) at: u64,
+    /// The last break is missing, and nothing else.
+    pub(super) unbroken: bool,
 }
 
 impl End {
@@ -92,14 +94,20 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let (mut before, mut last, mut at) = (None, None, 0);
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
-        if line.strip_suffix(b"\n").is_some_and(is_closed) {
+        // A writer may have ended right before the last break, which no hash is over.
+        if is_closed(without_break(line)) {
             (before, last) = (last, Some(at));
         }
     }
     let Some(last) = last.filter(|last| bytes.len() - last < MAX_SPAN) else { return Ok(None) };
     let Some(begin) = before.or((skipped == 0).then_some(0)) else { return Ok(None) };
-    let lines = bytes.get(begin..last - 1).unwrap_or_default().to_vec();
-    Ok(Some(End { lines, at: skipped + last as u64 }))
+    let lines = bytes.get(begin..last).unwrap_or_default();
+    let (unbroken, lines) = (!lines.ends_with(b"\n"), without_break(lines).to_vec());
+    Ok(Some(End { lines, at: skipped + last as u64, unbroken }))
+}
+
+fn without_break(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").unwrap_or(line)
 }
 
 /// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last.
@@ -128,10 +136,10 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
     let (mut begin, mut at) = (0, 0);
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
-        if !line.strip_suffix(b"\n").is_some_and(is_closed) {
+        if !is_closed(without_break(line)) {
             continue;
         }
-        let lines = bytes.get(begin..at - 1).unwrap_or_default();
+        let lines = without_break(bytes.get(begin..at).unwrap_or_default());
         if seal.check(lines).is_some() {
             let record = lines.split(|b| *b == b'\n').next().unwrap_or_default();
             let record: Value = serde_json::from_slice(record).unwrap_or_default();

@@ -114,8 +114,13 @@ pub fn verify(parts: Vec<Part<'_>>, key: Option<&str>, anchors: &[Anchor], exten
     for lines in placed.into_iter().map(Placed::open).chain(last.map(Ok)) {
         let mut lines = lines?;
         let mut place = (lines.name.clone(), 0);
-        while let Some(text) = lines.next()? {
+        let mut next = lines.next()?;
+        while let Some(mut text) = next {
             place.1 += 1;
+            next = lines.next()?;
+            if next.is_none() {
+                verifier.complete(&mut text, &place);
+            }
             if let Err(broken) = verifier.take(&text, &place) {
                 verifier.report.broken = Some(broken);
                 return Ok(verifier.report);
@@ -158,6 +163,15 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    /// Gives the last line of a file its break, where nothing else is missing: what its hash is over is there.
+    fn complete(&mut self, line: &mut Vec<u8>, place: &Place) {
+        if is_closed(line) {
+            line.push(b'\n');
+            let why = "the writer is about to write it, was killed before, or somebody took it away";
+            self.report.notes.push(format!("the last line of {} has no line break: {why}", place.0));
+        }
+    }
+
     fn take(&mut self, line: &[u8], place: &Place) -> Result<(), Broken> {
         let broken = |seq, why: &str| Broken { file: place.0.clone(), line: place.1, seq, why: why.into() };
         let cut = "the line is cut off, or too long; if the writer is about to write it, verify again";

@@ -1,6 +1,6 @@
 //! Tests of `audit`: records that share a hash.
 
-use super::super::chain::{Chain, MAX_SPAN, Seal, Tip};
+use super::super::chain::{Chain, MAX_LINE, MAX_SPAN, Seal, Tip};
 use super::super::event::{self, name};
 use super::*;
 
@@ -150,6 +150,67 @@ fn what_no_hash_is_over_is_taken_away_at_the_next_start_and_said() {
         assert_eq!((&lines(&path)[0]["torn_bytes"], lines(&path).len()), (&first.len().into(), 2));
         fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
     }
+}
+
+/// A writer that is killed right before the last break leaves all that the hash is over.
+#[test]
+fn a_last_line_without_its_break_gets_it_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    for spans in [&[5, 3][..], &[]] {
+        let good = chain(None, spans).concat();
+        for zeros in [0, 20] {
+            let bare = good.trim_end();
+            fs::write(&path, [bare.as_bytes(), &vec![0; zeros as usize]].concat()).unwrap();
+            fs::write(folder.path().join("audit.jsonl.head"), bare.lines().last().unwrap()).unwrap();
+            let report = verified(&path, None, &[head(&path)]);
+            assert_eq!(report.intact, zeros == 0, "{report:?}");
+            assert!(zeros > 0 || report.notes[0].contains("has no line break"), "{report:?}");
+            start(&config(&path)).close();
+            assert!(fs::read_to_string(&path).unwrap().starts_with(&good));
+            let open = &lines(&path)[good.lines().count()];
+            assert_eq!((open["torn_bytes"].as_u64().unwrap_or(0), &open["unclean"]), (zeros, &true.into()));
+            assert!(open.get("missing_from").is_none(), "{open}");
+            assert!(verified(&path, None, &[head(&path)]).intact);
+            fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+        }
+    }
+    // One whose hash is another one is not what a writer leaves.
+    let changed = chain(None, &[5, 3]).concat().replace("\"seq\":9", "\"seq\":8");
+    fs::write(&path, changed.trim_end()).unwrap();
+    assert!(!verified(&path, None, &[]).intact);
+    let refused = Trail::start(&config(&path), Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err().to_string();
+    assert!(refused.contains("do not verify"), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), changed.trim_end());
+}
+
+/// Only the last line of a file may lack its break.
+#[test]
+fn a_line_without_its_break_is_the_last_of_its_file() {
+    let mut bare = chain(Some(KEY), &[2, 2]);
+    for at in [2, 4] {
+        bare[at].pop();
+    }
+    let whole = of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole);
+    assert!(whole.intact && whole.records == 5 && whole.notes.len() == 3, "{whole:?}");
+    let broken = report(&bare, Some(KEY), &[]).broken.unwrap();
+    assert!(broken.line == 3 && broken.why.contains("no record"), "{broken:?}");
+    // Nor where so much is read at once that its end is not seen.
+    let long = |bytes: usize| {
+        let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
+        chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"file","oldest":1"#));
+        chain.close();
+        (0..2).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), &"x".repeat(bytes))));
+        chain.close();
+        String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let lines = long(MAX_LINE - long(20_000)[1].len() + 20_000);
+    assert_eq!(lines[1].len(), MAX_LINE);
+    let broken = report(&[format!("{}\n{}{}\n", lines[0], lines[1], lines[2])], None, &[]).broken.unwrap();
+    assert!(broken.line == 2 && broken.why.contains("cut off, or too long"), "{broken:?}");
+    // A hash that is not right is not excused.
+    bare[4] = bare[4].replace("decision", "decided");
+    assert!(!of(&[&bare[..3], &bare[3..]], Some(KEY), &[], Extent::Whole).intact);
 }
 
 /// Nothing is taken from a file that is no trail, or has more behind the last hash than a writer leaves.
