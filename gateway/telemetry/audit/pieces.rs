@@ -166,6 +166,12 @@ pub(super) fn gone(
     for name in aside {
         let mut file = open(&numbered(path, *name), OpenOptions::new().read(true))?;
         let begin = beginning(&mut file, seal)?;
+        if !begin.as_ref().is_some_and(|begin| begin.opens && begin.seq == *name) {
+            tracing::warn!(
+                name,
+                "a file beside the audit file does not begin as its name says, and counts among those kept"
+            );
+        }
         said = begin.as_ref().and_then(|begin| begin.oldest).or(said);
         holes = union(holes, hole(begin.as_ref(), next, *name));
         let last = end(&mut file)?.and_then(|end| end.record(seal)?.0.get("seq")?.as_u64());

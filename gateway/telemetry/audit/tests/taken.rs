@@ -1,6 +1,8 @@
 //! Tests of `audit`: beginnings that were cut off, and files that go or shrink while the writer runs.
 
 use super::*;
+use crate::config::Format;
+use crate::log::tests::logged;
 
 /// A start and an end, without a rotation.
 fn quiet(how: &Config) {
@@ -160,6 +162,28 @@ fn a_file_that_somebody_put_there_is_said() {
     fs::create_dir(path.with_extension("jsonl.0000000000000002")).unwrap();
     quiet(&how);
     assert_eq!(gone(&last_open(&path)), (None, None));
+}
+
+/// Before the oldest file nothing is missing; but what stands there counts, and goes before others.
+#[test]
+fn a_file_that_is_not_what_its_name_says_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let how = Config { rotate_bytes: 1500, keep: 2, ..config(&path) };
+    write(&how, 16);
+    let warned = || logged(Format::Text, "warn", || quiet(&how)).contains("does not begin as its name says");
+    let (all, early) = (files(&path), path.with_extension("jsonl.0000000000000002"));
+    assert!(lines(&all[1])[0]["seq"].as_u64() > Some(2) && !warned());
+    // One of nobody, one that was set aside later, and the oldest itself.
+    fs::write(&early, "x\n").unwrap();
+    assert!(warned());
+    assert_eq!(gone(&last_open(&path)), (None, None));
+    fs::copy(&all[2], &early).unwrap();
+    assert!(warned());
+    fs::rename(&all[1], &early).unwrap();
+    assert!(warned());
+    fs::rename(&early, &all[1]).unwrap();
+    assert!(!warned());
 }
 
 /// What happens to the file while the writer has it open.
