@@ -6,7 +6,6 @@ use std::fs;
 use std::io::BufReader;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +15,8 @@ use super::verify::{Anchor, Extent, Part, Report, Text, verify};
 use super::*;
 use crate::counters::{Outcome, Rejection};
 
+/// Disks without room.
+mod full;
 /// Parts as they are read: how many are open, and which stay so.
 mod parts;
 /// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.
@@ -340,78 +341,6 @@ fn a_chain_that_was_changed_is_not_continued_and_a_file_has_one_writer() {
     let refused = Trail::start(&keyed, Arc::default(), Box::new(<[u8]>::to_vec)).unwrap_err();
     assert!(refused.to_string().contains("another key"), "{refused}");
     assert!(!format!("{keyed:?}").contains(KEY));
-}
-
-/// A disk of one MiB, if this user may mount one.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder.path());
-        mount.output().is_ok_and(|done| done.status.success()).then(|| Self(folder))
-    }
-
-    /// Leaves this many bytes.
-    fn fill(&self, but: usize) -> PathBuf {
-        let filler = self.0.path().join("filler");
-        let _ = fs::write(&filler, vec![0; 4 << 20]);
-        let full = fs::metadata(&filler).unwrap().len();
-        fs::OpenOptions::new().write(true).open(&filler).unwrap().set_len(full.saturating_sub(but as u64)).unwrap();
-        filler
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
-}
-
-#[test]
-fn a_full_disk_denies_until_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else { return };
-    let path = disk.0.path().join("audit.jsonl");
-    let counters = Arc::<AuditCounters>::default();
-    let trail = Trail::start(&config(&path), Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
-    call(&trail, "before").unwrap();
-    until("it is written", || counters.written() == 3);
-    let filler = disk.fill(0);
-    until("a call is refused", || call(&trail, "during").is_err());
-    assert!(counters.is_failing());
-    assert_eq!(call(&trail, "during"), Err(Unwritable));
-    fs::remove_file(filler).unwrap();
-    until("calls are made again", || call(&trail, "after").is_ok());
-    trail.close();
-    let report = verified(&path, None, &[]);
-    assert!(report.intact && report.closed && report.lost > 0, "{report:?}");
-    assert_eq!(report.lost, counters.dropped());
-}
-
-#[test]
-fn a_full_disk_drops_and_counts_when_told_so() {
-    let Some(disk) = SmallDisk::mount() else { return };
-    let path = disk.0.path().join("audit.jsonl");
-    let counters = Arc::<AuditCounters>::default();
-    let how = Config { on_full: OnFull::Drop, ..config(&path) };
-    let trail = Trail::start(&how, Arc::clone(&counters), Box::new(<[u8]>::to_vec)).unwrap();
-    let filler = disk.fill(0);
-    for _ in 0..20_000 {
-        call(&trail, "during").unwrap();
-        if counters.dropped() > 10 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert!(counters.is_failing() && counters.dropped() > 10);
-    fs::remove_file(filler).unwrap();
-    until("it can be written", || !counters.is_failing());
-    call(&trail, "after").unwrap();
-    trail.close();
-    let report = verified(&path, None, &[]);
-    assert!(report.intact && report.lost == counters.dropped(), "{report:?}");
-    assert!(lines(&path).iter().any(|line| line["kind"] == "gap" && line["lost"].as_u64() > Some(0)));
 }
 
 #[test]
