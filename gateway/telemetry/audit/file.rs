@@ -52,6 +52,8 @@ pub(super) struct LogFile {
     aside: Vec<u64>,
     /// Those of them that are to be removed, once the trail says so.
     leaving: Vec<u64>,
+    /// Brings a file to the disk itself; another one in tests, because disks do not fail when asked to.
+    pub(super) to_disk: fn(&File) -> io::Result<()>,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -109,6 +111,7 @@ impl LogFile {
             keep: config.keep,
             aside,
             leaving: Vec::new(),
+            to_disk: File::sync_data,
             file,
             _lock: lock,
         };
@@ -122,7 +125,7 @@ impl LogFile {
     }
 
     pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        (self.to_disk)(&self.file)
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -137,7 +140,7 @@ impl LogFile {
     /// Every step can be done again after a failure of a later one.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn rotate(&mut self, tip: &Tip) -> io::Result<()> {
-        self.file.sync_data()?;
+        self.sync()?;
         if self.aside.last() != Some(&self.first) {
             fs::rename(&self.path, numbered(&self.path, self.first))?;
             self.aside.push(self.first);
@@ -193,8 +196,8 @@ impl LogFile {
         Ok((from <= to).then_some((from, to)))
     }
 
-    /// Removes the oldest files. The trail has to say first that they are not kept any more, so that a file that is missing
-    /// for another reason is missed.
+    /// Removes the oldest files. The trail has to say first, on the disk, that they are not kept any more, so that a file that is
+    /// missing for another reason is missed.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn sweep(&mut self) {
         for first in self.leaving.drain(..) {

@@ -17,6 +17,8 @@ use crate::counters::{Outcome, Rejection};
 
 /// Disks without room.
 mod full;
+/// What is on the disk before what, and in which pieces it is written.
+mod order;
 /// Parts as they are read: how many are open, and which stay so.
 mod parts;
 /// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.

@@ -180,7 +180,6 @@ impl Writer {
         });
         if self.flush() {
             self.head();
-            self.sink.sweep();
         }
     }
 
@@ -196,22 +195,24 @@ impl Writer {
     fn anchor(&mut self) {
         self.record("anchor", |_| {});
         self.anchored = Instant::now();
-        if self.flush() {
-            self.head();
+        if self.flush() && self.head() {
             let tip = self.chain.tip();
             tracing::info!(target: "audit", seq = tip.seq, hash = tip.hash.as_str(), "audit anchor");
         }
     }
 
-    /// After all that is written is on the disk: the mark must not know more than the trail.
-    fn head(&mut self) {
+    /// After all that is written is on the disk: the mark must not know more than the trail, and no file may go before the
+    /// record that lets it go is there to stay. False when the disk may not have it.
+    fn head(&mut self) -> bool {
         self.sync(Duration::ZERO);
         if self.dirty {
-            return;
+            return false;
         }
         if let Err(error) = self.sink.note_head(self.chain.tip()) {
             tracing::warn!(%error, "the anchor beside the audit file cannot be written");
         }
+        self.sink.sweep();
+        true
     }
 
     /// Writes what is pending; tries until it works. Gives up only when the gateway ends.
