@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use super::super::chain::Seal;
-use super::super::queue::Queue;
+use super::super::chain::{Seal, is_closed};
+use super::super::queue::{Draft, Queue};
 use super::super::sink::Sink;
 use super::super::trail::Shared;
 use super::super::writer::Writer;
@@ -84,4 +86,36 @@ fn an_old_file_stays_until_the_new_one_is_on_the_disk() {
         run(&how, Queue::new(16), |_| {});
         assert_eq!(files(&path).len(), 1, "{failures}");
     }
+}
+
+/// What a pipe takes as a whole, POSIX says.
+const PIPE_BUF: usize = 4096;
+
+/// A pipe takes each piece or nothing of it: a process that is killed in between leaves whole lines, and a hash is over them all.
+#[test]
+fn a_stream_is_written_in_pieces_that_end_in_a_hash() {
+    let (from, to) = UnixDatagram::pair().unwrap();
+    from.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let queue = Queue::new(1000);
+    let members = format!(r#","kind":"decision","name":"{}""#, "n".repeat(400));
+    let draft = Draft { at: std::time::SystemTime::now(), members: members.as_bytes(), held: None };
+    (0..200).for_each(|_| assert!(queue.offer(1, 0, draft)));
+    let how = Config { output: Output::Stderr, ..config(Path::new("")) };
+    let writer = std::thread::spawn(move || run(&how, queue, |sink| *sink = Sink::Stream(OwnedFd::from(to).into())));
+    let (mut pieces, mut bytes) = (Vec::<String>::new(), vec![0; 1 << 20]);
+    while !pieces.last().is_some_and(|piece| piece.contains(r#""kind":"close""#)) {
+        let read = from.recv(&mut bytes).unwrap();
+        assert!(read <= PIPE_BUF, "a piece of {read} bytes");
+        let piece = String::from_utf8(bytes[..read].to_vec()).unwrap();
+        assert!(is_closed(piece.strip_suffix('\n').unwrap().as_bytes()), "{piece}");
+        pieces.push(piece);
+        // Killed here.
+        let text = pieces.concat();
+        let open = move || Ok(Box::new(io::Cursor::new(text.clone())) as Text<'static>);
+        let part = Part { name: "a".into(), open: Box::new(open), once: false };
+        assert!(verify(vec![part], None, &[], Extent::Whole).unwrap().intact);
+    }
+    writer.join().unwrap();
+    let text = pieces.concat();
+    assert!(text.lines().count() == 202 && pieces.len() > 20, "{} pieces", pieces.len());
 }
