@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Config;
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
-use super::pieces::{End, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros};
+use super::pieces::{End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros};
 use super::verify::Anchor;
 
 /// What every record begins with.
@@ -256,7 +256,7 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
 
 /// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
 fn cut_first(file: &mut File) -> io::Result<u64> {
-    let (len, most) = (without_zeros(file)?, MAX_LINE as u64);
+    let (len, most) = (without_zeros(file, MAX_ZEROS)?, MAX_LINE as u64);
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(len.min(most)).read_to_end(&mut bytes)?;

@@ -16,7 +16,7 @@ const DIGITS: usize = 16;
 /// that ended in the middle.
 const MAX_END: usize = 2 * MAX_SPAN + MAX_LINE;
 /// Most zeros that are taken for what was not written.
-const MAX_ZEROS: u64 = 1 << 30;
+pub(super) const MAX_ZEROS: u64 = 1 << 30;
 
 /// First and last records that are missing; between them there may be some that are not.
 pub(super) type Range = (u64, u64);
@@ -87,7 +87,7 @@ impl End {
 
 /// Finds the end of a file. None if there is no hash, or more behind it than a writer leaves that ends in the middle.
 pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
-    let len = without_zeros(file)?;
+    let len = without_zeros(file, MAX_ZEROS)?;
     let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
     let mut bytes = Vec::new();
     file.take(len - skipped).read_to_end(&mut bytes)?;
@@ -110,21 +110,21 @@ fn without_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\n").unwrap_or(line)
 }
 
-/// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last.
-pub(super) fn without_zeros(file: &mut File) -> io::Result<u64> {
+/// How long a file is but for zeros at its end: after a loss of power there may be any number in place of what was written last,
+/// up to `most`. More of them are left to somebody who knows what they are.
+pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
-    let mut end = len;
-    loop {
-        let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64)))?;
+    let (least, mut end) = (len.saturating_sub(most + 1), len);
+    while end > least {
+        let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64).max(least)))?;
         let mut bytes = Vec::new();
         file.take(end - begin).read_to_end(&mut bytes)?;
-        match bytes.iter().rposition(|b| *b != 0) {
-            Some(last) => return Ok(begin + last as u64 + 1),
-            None if begin == 0 => return Ok(0),
-            None if len - begin > MAX_ZEROS => return Ok(len),
-            None => end = begin,
+        if let Some(last) = bytes.iter().rposition(|b| *b != 0) {
+            return Ok(begin + last as u64 + 1);
         }
+        end = begin;
     }
+    Ok(if len > most { len } else { 0 })
 }
 
 /// The first record of a file that a right hash is over. It may not be the first one: where the beginning was cut, no hash

@@ -1,7 +1,10 @@
 //! Tests of `audit`: records that share a hash.
 
+use std::io::Write;
+
 use super::super::chain::{Chain, MAX_LINE, MAX_SPAN, Seal, Tip};
 use super::super::event::{self, name};
+use super::super::pieces::without_zeros;
 use super::*;
 
 /// The lines of a chain: how it begins, then spans of so many records.
@@ -247,6 +250,24 @@ fn zeros_at_the_end_are_what_was_not_written() {
         assert_eq!(lines(&path)[6]["torn_bytes"], 12 + zeros);
         assert!(verified(&path, None, &[head(&path)]).intact);
         fs::remove_file(folder.path().join("audit.jsonl.head")).unwrap();
+    }
+}
+
+/// Up to a bound; more are something else, and stay.
+#[test]
+fn zeros_are_counted_to_a_bound() {
+    let line = MAX_LINE as u64;
+    for most in [100, line - 1, line, line + 1, 3 * line] {
+        for text in ["{\"seq\":1", "x", ""] {
+            for (zeros, taken) in [(0, true), (1, true), (most, true), (most + 1, false), (most + line, false)] {
+                let mut file = tempfile::tempfile().unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+                file.set_len(text.len() as u64 + zeros).unwrap();
+                let left = without_zeros(&mut file, most).unwrap();
+                let wanted = text.len() as u64 + if taken { 0 } else { zeros };
+                assert_eq!(left, wanted, "{zeros} of {most} behind {text:?}");
+            }
+        }
     }
 }
 
