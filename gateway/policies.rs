@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand};
 use lockgate_config::{Loaded, Place, Problem, policies};
 use lockgate_policy::cases::{Caller, Case, Expect, Outcome};
 use lockgate_policy::{Annotations, Config, DEFAULT, Explanation, Kind, Overlap, Policy, Question, Target};
@@ -32,20 +32,27 @@ pub(crate) enum Command {
         files: Vec<PathBuf>,
     },
     /// Say which policies decide on a call, and what would change the answer
+    #[command(group = ArgGroup::new("asked").args(["call", "prompt", "resource", "completion", "template"]).required(true))]
     Explain {
         /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with quotes around what has
         /// blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
         #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
         caller: String,
         /// The tool: `server/tool`
-        #[arg(long, value_name = "NAME", required_unless_present_any = ["prompt", "resource"])]
+        #[arg(long, value_name = "NAME")]
         call: Option<String>,
         /// Instead of a tool, a prompt: `server/prompt`
-        #[arg(long, value_name = "NAME", conflicts_with = "call")]
+        #[arg(long, value_name = "NAME")]
         prompt: Option<String>,
         /// Instead of a tool, a resource: `server/uri`, or its URI at the endpoint, such as `server+uri`
-        #[arg(long, value_name = "URI", conflicts_with_all = ["call", "prompt"])]
+        #[arg(long, value_name = "URI")]
         resource: Option<String>,
+        /// Instead of a tool, values for the arguments of a prompt: `server/prompt`
+        #[arg(long, value_name = "NAME")]
+        completion: Option<String>,
+        /// Instead of a tool, values for the variables of a resource template: `server/uri`
+        #[arg(long, value_name = "URI")]
+        template: Option<String>,
         /// Arguments as a JSON object
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
@@ -109,14 +116,25 @@ impl Command {
         matches!(self, Self::Check { .. })
     }
 
+    /// What a question is about.
+    fn asked(&self) -> Option<(Kind, &str)> {
+        let Self::Explain { call, prompt, resource, completion, template, .. } = self else { return None };
+        let named = [
+            (Kind::Tool, call),
+            (Kind::Prompt, prompt),
+            (Kind::Resource, resource),
+            (Kind::PromptCompletion, completion),
+            (Kind::ResourceCompletion, template),
+        ];
+        named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)))
+    }
+
     fn explain(&self, configured: &Configured, json: bool) -> Printed {
-        let Self::Explain { caller, call, prompt, resource, arguments, at, category, annotations, .. } = self else {
+        let Self::Explain { caller, arguments, at, category, annotations, .. } = self else {
             return Err(anyhow!("this is not a question"));
         };
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
-        let named = [(Kind::Tool, call), (Kind::Prompt, prompt), (Kind::Resource, resource)];
-        let named = named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)));
-        let (kind, name) = named.context("name a tool with --call")?;
+        let (kind, name) = self.asked().context("name a tool with --call")?;
         let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
         let asked = configured.around.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let target = Target {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::policy::{Because, DEFAULT, Question};
-use crate::{Annotations, Certificate, Kind, Policy, Subject, Target};
+use crate::{Annotations, Certificate, Class, Kind, Policy, Subject, Target};
 
 /// A file of cases.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub struct Cases {
     pub cases: Vec<Case>,
 }
 
-/// One case. What is asked for is exactly one of `call`, `prompt`, `resource` and `completion`.
+/// One case. What is asked for is exactly one of `call`, `prompt`, `resource`, `completion` and `template`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -48,6 +48,9 @@ pub struct Case {
     /// A prompt for which values are asked, as `server/prompt`.
     #[serde(default)]
     pub completion: Option<String>,
+    /// A resource template for which values are asked, as `server/uri` or as its URI is at the endpoint.
+    #[serde(default)]
+    pub template: Option<String>,
     /// The arguments.
     #[serde(default)]
     pub arguments: Option<Value>,
@@ -201,11 +204,12 @@ impl Case {
             (Kind::Prompt, &self.prompt),
             (Kind::Resource, &self.resource),
             (Kind::PromptCompletion, &self.completion),
+            (Kind::ResourceCompletion, &self.template),
         ];
         let given: Vec<_> = kinds.iter().filter_map(|(kind, name)| Some((*kind, name.as_deref()?))).collect();
         match given.as_slice() {
             [one] => Ok(*one),
-            _ => Err("a case asks for one of call, prompt, resource and completion".into()),
+            _ => Err("a case asks for one of call, prompt, resource, completion and template".into()),
         }
     }
 
@@ -276,10 +280,19 @@ impl Expect {
 }
 
 impl Policy {
+    /// What is decided on: for values of a prompt or of a template that is hidden, that, whatever is said of completions.
+    pub(crate) fn deciding<'a>(&self, class: &Class, question: &Question<'a>) -> Target<'a> {
+        let of = question.target.kind.completed().map(|kind| Target { kind, ..*question.target });
+        let hidden = |target: &Target<'_>| !self.verdict(class, &Question { target, ..*question }).is_visible();
+        of.filter(hidden).unwrap_or(*question.target)
+    }
+
     /// The whole decision on one call, rates aside.
     #[must_use]
     pub fn answer(&self, question: &Question<'_>, arguments: Option<&[u8]>) -> Outcome {
         let class = self.class(question.subject, question.endpoint);
+        let target = self.deciding(&class, question);
+        let question = &Question { target: &target, ..*question };
         let verdict = self.verdict(&class, question);
         match self.judge(&verdict, question, arguments) {
             Ok(passed) => Outcome {

@@ -59,10 +59,12 @@ impl Policy {
     /// Explains the decision on one call.
     #[must_use]
     pub fn explain(&self, question: &Question<'_>, text: Option<&[u8]>) -> Explanation {
+        let class = self.class(question.subject, question.endpoint);
+        let target = self.deciding(&class, question);
+        let question = &Question { target: &target, ..*question };
         let Outcome { decision, rule, words, forwards } = self.answer(question, text);
         let read = arguments::read(text);
         // One that denies sees what the one that allows has put in; one in dry run what the server gets.
-        let class = self.class(question.subject, question.endpoint);
         let permitted = self.permitted(&self.verdict(&class, question), question, text);
         let (mut policies, mut changes) = (Vec::new(), Vec::new());
         // Another policy that allows it would change nothing while one denies it.

@@ -29,6 +29,15 @@ impl Kind {
             Self::PromptCompletion | Self::ResourceCompletion => "completion",
         }
     }
+
+    /// What a completion is for.
+    pub(crate) fn completed(self) -> Option<Self> {
+        match self {
+            Self::PromptCompletion => Some(Self::Prompt),
+            Self::ResourceCompletion => Some(Self::Resource),
+            Self::Tool | Self::Prompt | Self::Resource => None,
+        }
+    }
 }
 
 /// One thing that may be asked for.

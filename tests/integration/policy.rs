@@ -4,7 +4,7 @@
 use crate::rig::client::Request;
 use crate::rig::gate::command;
 use crate::rig::upstream::modern;
-use crate::rig::{Gate, Upstream, Value, json, until};
+use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
 #[tokio::test]
 async fn arguments_are_judged_rewritten_and_refused_in_words() {
@@ -186,6 +186,84 @@ async fn names_are_explained_as_they_are_exposed() {
     }
     let tested = run(&["policy", "test"]);
     assert_eq!((&tested["passed"], &tested["failed"]), (&json!(5), &json!(0)), "{tested}");
+}
+
+/// A server that completes what it lists: prompts and templates with these names.
+fn completing(names: &'static [&'static str]) -> impl Fn(&Heard) -> Say + Send + Sync + 'static {
+    let caps = json!({"prompts": {}, "resources": {}, "completions": {}});
+    let listed = |key: &str, list: Vec<Value>| {
+        let mut result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+        result[key] = list.into();
+        result
+    };
+    move |heard| {
+        let result = match heard.method() {
+            "server/discover" => json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": caps, "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+            "prompts/list" => listed("prompts", names.iter().map(|name| json!({"name": name})).collect()),
+            "resources/list" => listed("resources", vec![]),
+            "resources/templates/list" => {
+                let template = |name| json!({"uriTemplate": format!("mem://{name}/{{x}}"), "name": name});
+                listed("resourceTemplates", names.iter().map(template).collect())
+            }
+            _ => json!({"resultType": "complete", "completion": {"values": ["a"]}}),
+        };
+        Say::Json(heard.result(result))
+    }
+}
+
+/// Values for the arguments of a prompt and the variables of a template: what is explained and tested is what the gateway
+/// does, also where the thing itself is hidden.
+#[tokio::test]
+async fn completions_are_explained_as_they_are_decided() {
+    let a = Upstream::http(completing(&["open", "values", "closed"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let things = json!({"prompts": ["a/open", "a/closed"], "resources": ["a/mem://open/*", "a/mem://closed/*"]});
+    let policies = json!([
+        {"name": "things", "effect": "allow", "what": things},
+        {"name": "values", "effect": "allow", "what": {"completion": ["a/values", "a/mem://values/*"]}},
+        {"name": "closed", "effect": "deny", "what": {"completion": ["a/closed", "a/mem://closed/*"]}},
+    ]);
+    std::fs::write(here.join("p.yaml"), json!({"policies": policies}).to_string()).unwrap();
+    let config = json!({"servers": {"a": a.config()}, "policy": {"files": [here.join("p.yaml")]}});
+    std::fs::write(here.join("lockgate.yaml"), config.to_string()).unwrap();
+    let gate = Gate::start(config).await;
+    let run = |words: &[&str]| {
+        let out =
+            command().args(words).args(["--json", "--config", "lockgate.yaml"]).current_dir(here).output().unwrap();
+        serde_json::from_slice::<Value>(&out.stdout).unwrap_or_else(|_| panic!("{out:?}"))
+    };
+    let mut cases = Vec::new();
+    for (name, expect, rule) in
+        [("open", "allow", "things"), ("values", "hidden", "default"), ("closed", "hidden", "closed")]
+    {
+        let of = [
+            ("completion", format!("a/{name}"), json!({"type": "ref/prompt", "name": format!("a__{name}")})),
+            (
+                "template",
+                format!("a/mem://{name}/{{x}}"),
+                json!({"type": "ref/resource", "uri": format!("a+mem://{name}/{{x}}")}),
+            ),
+        ];
+        for (kind, own, reference) in of {
+            let params = json!({"ref": reference, "argument": {"name": "x", "value": ""}});
+            let answer = gate.modern("/mcp", "completion/complete", params).await;
+            assert_eq!(answer.code(), if expect == "allow" { 0 } else { -32602 }, "{own}: {}", answer.text());
+            let told = run(&["policy", "explain", &format!("--{kind}"), &own]);
+            assert_eq!((&told["decision"], &told["rule"]), (&json!(expect), &json!(rule)), "{own}: {told}");
+            cases.push(json!({"name": own, kind: own, "expect": expect, "rule": rule}));
+        }
+    }
+    std::fs::create_dir(here.join("cases")).unwrap();
+    std::fs::write(here.join("cases/p.yaml"), json!({"cases": cases}).to_string()).unwrap();
+    let tested = run(&["policy", "test"]);
+    assert_eq!((&tested["passed"], &tested["failed"]), (&json!(6), &json!(0)), "{tested}");
+    // What shows the thing would show its values too.
+    let told = run(&["policy", "explain", "--completion", "a/values"]);
+    assert!(told["changes"][0].as_str().is_some_and(|line| line.contains("things")), "{told}");
 }
 
 #[tokio::test]
