@@ -1,0 +1,121 @@
+//! `lockgate policy explain`: one question about one call, and the answer in words or as data.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use clap::{ArgGroup, Args};
+use lockgate_policy::cases::{Caller, Expect};
+use lockgate_policy::{Annotations, DEFAULT, Explanation, Kind, Question, Target};
+
+use super::{Configured, Printed, compiled, misspelt};
+
+#[derive(Args)]
+#[command(group = ArgGroup::new("asked").args(["call", "prompt", "resource", "completion", "template"]).required(true))]
+pub(crate) struct Explain {
+    /// The caller: `issuer|subject`, and words such as `role=analyst organisation=acme`; with quotes around what has
+    /// blanks in it: `'"certificate:My CA|cn:alice" role=ops'`
+    #[arg(long = "as", value_name = "WHO", default_value = "local|user")]
+    caller: String,
+    /// The tool: `server/tool`
+    #[arg(long, value_name = "NAME")]
+    call: Option<String>,
+    /// Instead of a tool, a prompt: `server/prompt`
+    #[arg(long, value_name = "NAME")]
+    prompt: Option<String>,
+    /// Instead of a tool, a resource: `server/uri`, or its URI at the endpoint, such as `server+uri`
+    #[arg(long, value_name = "URI")]
+    resource: Option<String>,
+    /// Instead of a tool, values for the arguments of a prompt: `server/prompt`
+    #[arg(long, value_name = "NAME")]
+    completion: Option<String>,
+    /// Instead of a tool, values for the variables of a resource template: `server/uri`
+    #[arg(long, value_name = "URI")]
+    template: Option<String>,
+    /// Arguments as a JSON object
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+    /// The endpoint
+    #[arg(long, value_name = "PATH", default_value = "/mcp")]
+    at: String,
+    /// The category, for a tool of a built-in server [default: that of the configuration]
+    #[arg(long, value_name = "NAME")]
+    category: Option<String>,
+    /// What the server says of the tool, as JSON: `{"readOnlyHint": true}` [default: what a built-in tool of the
+    /// configuration says]
+    #[arg(long, value_name = "JSON")]
+    annotations: Option<String>,
+    /// Policy files and folders [default: the policies of the configuration]
+    #[arg(long, value_name = "FILE")]
+    pub(super) policies: Vec<PathBuf>,
+}
+
+impl Explain {
+    /// What a question is about.
+    fn asked(&self) -> Option<(Kind, &str)> {
+        let named = [
+            (Kind::Tool, &self.call),
+            (Kind::Prompt, &self.prompt),
+            (Kind::Resource, &self.resource),
+            (Kind::PromptCompletion, &self.completion),
+            (Kind::ResourceCompletion, &self.template),
+        ];
+        named.into_iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)))
+    }
+
+    pub(super) fn run(&self, configured: &Configured, json: bool) -> Printed {
+        let Self { caller, arguments, at, category, annotations, .. } = self;
+        let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
+        let (kind, name) = self.asked().context("name a tool with --call")?;
+        let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
+        let asked = configured.around.asked(kind, name, at).map_err(anyhow::Error::msg)?;
+        let target = Target {
+            kind,
+            server: &asked.server,
+            exposed: &asked.exposed,
+            own: &asked.own,
+            category: category.as_deref().or(asked.category.as_deref()),
+            annotations: annotations.as_ref().map(claims).or(asked.annotations).unwrap_or_default(),
+        };
+        let policy = compiled(&configured.config)?;
+        let caller = configured.around.known(caller);
+        let subject = caller.subject();
+        let question = Question { subject: &subject, endpoint: at, target: &target };
+        let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
+        if let Some(words) = misspelt(kind, &asked.own) {
+            explanation.decision = Expect::Hidden.as_str();
+            explanation.rule = DEFAULT.to_owned();
+            (explanation.words, explanation.forwards, explanation.changes) = (Some(words), None, Vec::new());
+        }
+        let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
+        Ok((text, ExitCode::SUCCESS))
+    }
+}
+
+fn told(explanation: &Explanation) -> String {
+    let Explanation { decision, rule, words, forwards, policies, changes } = explanation;
+    let mut text = format!("{decision}, by {rule}");
+    if let Some(words) = words {
+        let _ = write!(text, ": {words}");
+    }
+    if let Some(forwards) = forwards {
+        let _ = write!(text, "\nthe server gets {forwards}");
+    }
+    text.push_str("\n\npolicies that concern it:");
+    for step in policies {
+        let dry = if step.dry_run { ", dry run" } else { "" };
+        let _ = write!(text, "\n  {} ({}{dry}; {}) {}", step.policy, step.effect, step.place, step.says);
+    }
+    if policies.is_empty() {
+        text.push_str("\n  none");
+    }
+    text.push_str("\n\nwhat would change the answer:");
+    for change in changes {
+        let _ = write!(text, "\n  {change}");
+    }
+    if changes.is_empty() {
+        text.push_str("\n  no change to a single policy");
+    }
+    text
+}
