@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use crate::report::{DIRECT, GUARD, NGINX, OPEN};
+use crate::report::{DIRECT, GUARD, NGINX, OPEN, UNDIGESTED};
 use crate::wire::Face;
 
 /// All servers behind one endpoint; tools carry their server's name.
@@ -32,6 +32,11 @@ pub fn faces(echo: SocketAddr, nginx: Option<SocketAddr>, gateway: Option<Socket
 
 pub fn guarded(address: SocketAddr, key: String) -> Face {
     Face { address, key: Some(key), ..GUARDED }
+}
+
+/// The same without the arguments' digests in its audit trail.
+pub fn undigested(address: SocketAddr, key: String) -> Face {
+    Face { name: UNDIGESTED, ..guarded(address, key) }
 }
 
 pub fn is_gateway(face: &Face) -> bool {

@@ -43,8 +43,17 @@ fn others(count: usize) -> String {
     text
 }
 
-/// Writes policies and a key to `folder`; the part of the configuration that uses them, and the key.
-pub fn prepare(program: &Path, folder: &Path) -> anyhow::Result<(String, String)> {
+/// What a caller needs, and what the gateway's configuration needs.
+pub struct Guard {
+    pub key: String,
+    /// Configuration that uses the policies and the key and writes the audit trail.
+    pub config: String,
+    /// The same without the arguments' digests in the audit trail.
+    pub undigested: String,
+}
+
+/// Writes policies and a key to `folder`.
+pub fn prepare(program: &Path, folder: &Path) -> anyhow::Result<Guard> {
     let keys = folder.join("keys.yaml");
     let made = Command::new(program)
         .args(["keys", "create", "load", "--role", "caller", "--organisation", "bench", "--json", "--file"])
@@ -59,6 +68,9 @@ pub fn prepare(program: &Path, folder: &Path) -> anyhow::Result<(String, String)
     let count = POLICIES - applying.lines().count();
     fs::write(folder.join("policies.yaml"), format!("policies:\n{applying}{}", others(count)))
         .context("write the policies")?;
-    let config = "auth: { keys_file: keys.yaml }\npolicy: { files: [policies.yaml] }\naudit: { file: audit.jsonl }\n";
-    Ok((config.into(), key))
+    let config = |audit: &str| {
+        format!("auth: {{ keys_file: keys.yaml }}\npolicy: {{ files: [policies.yaml] }}\naudit: {{ {audit} }}\n")
+    };
+    let undigested = config("file: undigested.jsonl, arguments: omitted");
+    Ok(Guard { key, config: config("file: audit.jsonl"), undigested })
 }

@@ -1,6 +1,6 @@
 //! `lockgate-load`: what a forwarded call costs, beside a direct call and a plain reverse proxy in the same run.
 //! `echo` is a fast MCP server to call, `run` starts everything, measures it and prints
-//! one table; `tools` does so for the built-in tools.
+//! one table; `guarded` and `tools` do so for what judges a call and for the built-in tools.
 //! Speaks to loopback only and ends only the processes that it started.
 
 mod allocations;
@@ -10,6 +10,7 @@ mod faces;
 mod figures;
 mod generate;
 mod guard;
+mod guarded;
 mod idle;
 mod latency;
 mod measure;
@@ -37,6 +38,8 @@ enum Command {
     Echo(echo::Options),
     /// Measure direct calls, nginx and the gateway, and print the table
     Run(run::Options),
+    /// Measure the gateway with everything that judges a call beside the same without
+    Guarded(guarded::Options),
     /// Measure the built-in tools beside the bare operations
     Tools(tools::Options),
 }
@@ -67,6 +70,7 @@ async fn work(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(options) => echo::serve(options).await.map(|()| ExitCode::SUCCESS),
         Command::Run(options) => run::run(&options).await,
+        Command::Guarded(options) => guarded::run(&options).await,
         Command::Tools(options) => tools::run(&options).await,
     }
 }

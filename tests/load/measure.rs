@@ -161,10 +161,26 @@ async fn window(target: &Target<'_>, scenario: Scenario, plan: Plan, cell: &mut 
     })
 }
 
-/// The median over rounds of one cell's figure compared with another's of the same round.
+/// One cell's figure compared with another's of the same round, for all rounds that both have.
+pub fn pairs(of: &Cell, with: &Cell, figure: impl Fn(&Sample) -> f64, how: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let rounds = of.rounds.iter().zip(&with.rounds);
+    rounds.filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?)))).collect()
+}
+
+/// The median of them.
 pub fn compare(of: &Cell, with: &Cell, figure: impl Fn(&Sample) -> f64, how: impl Fn(f64, f64) -> f64) -> Option<f64> {
-    let pairs = of.rounds.iter().zip(&with.rounds);
-    median(pairs.filter_map(|(of, with)| Some(how(figure(of.as_ref()?), figure(with.as_ref()?)))).collect())
+    median(pairs(of, with, figure, how))
+}
+
+/// The bounds that the median of what the values are drawn from is within, nineteen times in twenty (sign test); none with
+/// fewer than six.
+pub fn median_within(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    // The normal approximation; with six values it takes the least and the greatest.
+    let outside = ((count - 1.96 * count.sqrt()) / 2.0).floor();
+    let outside = if values.len() < 6 || outside < 0.0 { return None } else { outside as usize };
+    Some((*values.get(outside)?, *values.get(values.len() - 1 - outside)?))
 }
 
 pub fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -9,6 +9,10 @@ pub const DIRECT: &str = "direct";
 pub const NGINX: &str = "nginx";
 pub const OPEN: &str = "gateway /mcp";
 pub const GUARD: &str = "gateway guarded";
+pub const UNDIGESTED: &str = "gateway guarded, arguments omitted";
+
+/// The most that policies, keys, limits and the audit trail may make of the CPU per call.
+pub const GUARDED_AT_MOST: f64 = 1.15;
 
 /// Ratio to nginx above which even a quick run on a noisy machine fails.
 pub const CEILING: f64 = 4.0;
@@ -80,7 +84,7 @@ impl Report {
                     what: format!("CPU per call beside {OPEN}, {}, {connections} conn, {era}", body.word()),
                     unit: "×",
                     value: self.ratio_to(cell, OPEN),
-                    limit: 1.15,
+                    limit: GUARDED_AT_MOST,
                     ratio: true,
                 });
                 continue;

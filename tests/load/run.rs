@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::echo::Eras;
 use crate::faces::{faces, guarded};
 use crate::figures::Figures;
-use crate::guard;
+use crate::guard::{self, Guard};
 use crate::measure::{Plan, Target, measure};
 use crate::proxy::{self, Gateway, Nginx, Server};
 use crate::report::{CEILING, DIRECT, GUARD, NGINX, Report};
@@ -102,9 +102,8 @@ struct Stand {
 
 pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let gateway = options.gateway()?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let nginx = Nginx {
-        workers: options.nginx_workers.unwrap_or(cores).clamp(1, 64),
+        workers: options.nginx_workers.unwrap_or_else(cores).clamp(1, 64),
         buffer_kib: options.nginx_buffer.clamp(4, 1024),
     };
     let stand = start(options.upstream_era, gateway, &nginx).await?;
@@ -123,8 +122,7 @@ pub async fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if !options.quick {
         figures.heap().await;
     }
-    let report =
-        Report { machine: machine(cores), setting: setting(options, plan, &nginx), cells, lines: figures.lines };
+    let report = Report { machine: machine(), setting: setting(options, plan, &nginx), cells, lines: figures.lines };
     finish(options, &report)
 }
 
@@ -139,7 +137,7 @@ async fn start(eras: Eras, program: Option<PathBuf>, nginx: &Nginx) -> anyhow::R
     };
     let (mut gateway, mut guarded) = (None, None);
     if let Some(program) = program {
-        let (more, key) = guard::prepare(&program, folder.path())?;
+        let Guard { key, config: more, .. } = guard::prepare(&program, folder.path())?;
         let open = Gateway { program, upstream: upstream.as_ref().unwrap_or(&echo).address, more: String::new() };
         let strict = Gateway { more, ..open.clone() };
         guarded = Some((strict.start("guarded", folder.path()).await?, key));
@@ -197,12 +195,17 @@ fn finish(options: &Options, report: &Report) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 pub fn progress(words: &str) {
     // Progress is for people who watch; nothing depends on it.
     drop(writeln!(std::io::stderr().lock(), "… {words}"));
 }
 
-fn machine(cores: usize) -> String {
+pub fn machine() -> String {
+    let cores = cores();
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ")).map(|(_, name)| name);
     format!("{cores} cores, {}", model.unwrap_or("unknown processor"))
