@@ -198,6 +198,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<Key>> {
 }
 
 /// Reads, changes and replaces the file, while nobody else does.
+#[allow(clippy::disallowed_methods, reason = "the command line writes the file that the operator named")]
 fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -> anyhow::Result<()> {
     if !file.extension().is_some_and(|kind| ["yaml", "yml", "json"].iter().any(|known| kind == *known)) {
         bail!("{}: a keys file is named .yaml, .yml or .json", file.display());
@@ -205,8 +206,44 @@ fn change(file: &Path, edit: impl FnOnce(&mut Vec<Key>) -> anyhow::Result<()>) -
     let target = target(file)?;
     let _lock = lock(&target)?;
     let mut keys = read(file)?;
+    let was = render(file, &keys);
     edit(&mut keys)?;
-    replace(&target, &render(file, &keys)).with_context(|| format!("{} cannot be written", file.display()))
+    let fresh = render(file, &keys);
+    let old = std::fs::read_to_string(&target).unwrap_or_default();
+    let text = with_comments(&old, &was, &fresh).unwrap_or(fresh);
+    replace(&target, &text).with_context(|| format!("{} cannot be written", file.display()))
+}
+
+/// The fresh text with what people noted in the old one, where that is laid out as commands write it: `was` but for notes.
+fn with_comments(old: &str, was: &str, fresh: &str) -> Option<String> {
+    let is_note = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    let mut known = was.lines().filter(|line| !is_note(line));
+    let mut wanted = fresh.lines().filter(|line| !is_note(line));
+    let mut lines = Vec::new();
+    let mut notes = Vec::new();
+    for line in old.lines() {
+        if is_note(line) {
+            notes.push(line);
+            continue;
+        }
+        let here = known.next()?;
+        let after = line.strip_prefix(here)?;
+        if !is_note(after) || after.starts_with('#') {
+            return None;
+        }
+        // What is added to an entry comes before the notes on the next one.
+        loop {
+            match wanted.next()? {
+                same if same == here => break,
+                added => lines.push(added),
+            }
+        }
+        lines.append(&mut notes);
+        lines.push(line);
+    }
+    lines.append(&mut notes);
+    lines.extend(wanted);
+    known.next().is_none().then(|| lines.join("\n") + "\n")
 }
 
 /// Where links lead: a link stays one, so that everybody who has one to this file sees the same keys.

@@ -55,6 +55,36 @@ fn a_key_is_shown_once_and_can_be_revoked() {
 }
 
 #[test]
+fn notes_in_the_file_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.yaml");
+    let ids = ["a", "# b"].map(|name| ask(&create(name, &["x"], None), &file)["id"].as_str().unwrap().to_owned());
+    let written = std::fs::read_to_string(&file).unwrap();
+    let noted = written
+        .replace(&format!("  - id: {:?}\n", ids[1]), &format!("\n  # Ask Bob first.\n  - id: {:?} # laptop\n", ids[1]))
+        .replace("keys:\n", "# Keys of acme.\nkeys:\n  # the first\n")
+        + "# the end";
+    std::fs::write(&file, &noted).unwrap();
+    ask(&revoke(&ids[0]), &file);
+    let third = ask(&create("c", &[], None), &file)["id"].as_str().unwrap().to_owned();
+    let now = std::fs::read_to_string(&file).unwrap();
+    let added: Vec<&str> = now.lines().filter(|line| !noted.lines().any(|old| old == *line)).collect();
+    assert!(added[0].starts_with("    revoked: ") && added[1] == format!("  - id: {third:?}"), "{now}");
+    let kept: Vec<&str> = now.lines().filter(|line| noted.lines().any(|old| old == *line)).collect();
+    // What a new entry has in common with others is counted as kept.
+    assert_eq!(&kept[..noted.lines().count()], noted.lines().collect::<Vec<_>>(), "{now}");
+    assert!(now.find("revoked:") < now.find("# Ask Bob first.\n  - id:"), "{now}");
+    let states = ["revoked", "active", "active"].map(Value::from);
+    let listed = ask(&LIST, &file);
+    assert_eq!([0, 1, 2].map(|at| listed["keys"][at]["state"].clone()), states, "{now}");
+    // What is laid out in another way is written anew.
+    std::fs::write(&file, now.replace("  - id", "  -  id").replace("    ", "     ")).unwrap();
+    ask(&create("d", &[], None), &file);
+    let (now, listed) = (std::fs::read_to_string(&file).unwrap(), ask(&LIST, &file));
+    assert!(!now.contains("Bob") && listed["keys"].as_array().is_some_and(|keys| keys.len() == 4), "{now}");
+}
+
+#[test]
 fn commands_at_the_same_time_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.yaml");
