@@ -10,21 +10,8 @@ use super::Dialect;
 use super::cast;
 use super::lex::no;
 use super::query::{Walk, plain_wildcard};
+use super::reserved::is_value;
 use crate::Refusal;
-
-/// Words that are values without being quoted.
-const VALUES: [&str; 10] = [
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_schema",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "localtime",
-    "localtimestamp",
-    "session_user",
-];
 
 impl Walk<'_> {
     pub(super) fn expressions<'e>(&mut self, all: impl IntoIterator<Item = &'e Expr>) -> Result<(), Refusal> {
@@ -196,7 +183,7 @@ impl Walk<'_> {
     }
 
     fn column(&self, ident: &Ident) -> Result<(), Refusal> {
-        if ident.quote_style.is_none() && VALUES.iter().any(|value| value.eq_ignore_ascii_case(&ident.value)) {
+        if ident.quote_style.is_none() && is_value(&ident.value) {
             return Ok(());
         }
         self.named.ident(ident)

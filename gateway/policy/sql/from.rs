@@ -1,15 +1,17 @@
 //! What stands in FROM: tables, queries, joins and functions that give rows.
 
 use sqlparser::ast::{
-    Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn, JsonTableColumnErrorHandling, JsonTableNamedColumn,
-    JsonTableNestedColumn, ObjectName, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs,
-    TableIndexHints, TableSample, TableSampleKind, TableSampleMethod, TableSampleModifier, TableSampleQuantity,
-    TableSampleSeed, TableWithJoins,
+    FunctionArg, Ident, Join, JoinConstraint, JoinOperator, JsonTableColumn, JsonTableColumnErrorHandling,
+    JsonTableNamedColumn, JsonTableNestedColumn, ObjectName, ObjectNamePart, TableAlias, TableAliasColumnDef,
+    TableFactor, TableFunctionArgs, TableIndexHints, TableSample, TableSampleKind, TableSampleMethod,
+    TableSampleModifier, TableSampleQuantity, TableSampleSeed, TableWithJoins,
 };
 
+use super::Dialect;
 use super::cast;
 use super::lex::no;
 use super::query::Walk;
+use super::reserved::is_call;
 use crate::Refusal;
 
 impl Walk<'_> {
@@ -57,9 +59,7 @@ impl Walk<'_> {
             }
             TableFactor::Function { lateral: _, name, args, with_ordinality: _, alias } => {
                 walk.maybe_alias(alias.as_ref())?;
-                walk.named.function(name)?;
-                walk.rows.function(walk.named, &walk.named.last(name), alias.as_ref());
-                walk.function_arguments(args)
+                walk.call(name, args, alias.as_ref())
             }
             TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias, with_ordinality: _ } => {
                 if *with_offset || with_offset_alias.is_some() {
@@ -111,18 +111,35 @@ impl Walk<'_> {
         }
         self.maybe_alias(alias.as_ref())?;
         match args {
-            Some(TableFunctionArgs { args, settings: None }) => {
-                self.named.function(name)?;
-                self.rows.function(self.named, &self.named.last(name), alias.as_ref());
-                self.function_arguments(args)
-            }
+            Some(TableFunctionArgs { args, settings: None }) => self.call(name, args, alias.as_ref()),
             Some(_) => no("SETTINGS are not allowed"),
             None => self.relation(name),
         }
     }
 
+    /// A function that gives rows.
+    fn call(&mut self, name: &ObjectName, args: &[FunctionArg], alias: Option<&TableAlias>) -> Result<(), Refusal> {
+        self.plain(name)?;
+        self.named.function(name)?;
+        self.rows.function(self.named, &self.named.last(name), alias);
+        self.function_arguments(args)
+    }
+
+    /// `FROM current_user t` is a call in PostgreSQL, so that `t.f` would be one as well: a table is never called so there.
+    fn plain(&self, name: &ObjectName) -> Result<(), Refusal> {
+        match name.0.as_slice() {
+            [ObjectNamePart::Identifier(Ident { value, quote_style: None, .. })]
+                if self.named.dialect() == Dialect::Postgres && is_call(value) =>
+            {
+                no(format!("{value} in FROM is a call, no table: write it as a column, or quote the name of a table"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A table by its name, unless the name is one of WITH.
-    pub(super) fn relation(&mut self, name: &ObjectName) -> Result<(), Refusal> {
+    fn relation(&mut self, name: &ObjectName) -> Result<(), Refusal> {
+        self.plain(name)?;
         if self.in_scope(name) { self.named.object(name) } else { self.named.table(name) }
     }
 

@@ -165,13 +165,44 @@ const SQLITE: [&str; 13] = [
     "add",
 ];
 
+/// Words that are values without being quoted, or calls without parentheses.
+const VALUES: [&str; 12] = [
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "localtime",
+    "localtimestamp",
+    "session_user",
+    "system_user",
+    "user",
+];
+/// Calls with a syntax of their own, whose rows PostgreSQL calls otherwise: `trim(…)` is `btrim`.
+const RENAMED: [&str; 5] = ["cast", "collation", "extract", "treat", "trim"];
+
+fn has(words: &[&str], word: &str) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// Whether an unquoted word is a value.
+pub(super) fn is_value(word: &str) -> bool {
+    has(&VALUES, word)
+}
+
+/// Whether an unquoted word in FROM is a call for PostgreSQL whose rows go by a name that the statement does not show.
+pub(super) fn is_call(word: &str) -> bool {
+    has(&VALUES, word) || has(&RENAMED, word)
+}
+
 /// Whether an unquoted word can be no name.
 pub(super) fn is_reserved(dialect: Dialect, word: &str) -> bool {
-    let has = |words: &[&str]| words.iter().any(|reserved| reserved.eq_ignore_ascii_case(word));
     let own: &[&str] = match dialect {
         Dialect::Postgres => &POSTGRES,
         Dialect::Mysql => &MYSQL,
         Dialect::Sqlite => &SQLITE,
     };
-    has(&COMMON) || has(own)
+    has(&COMMON, word) || has(own, word)
 }

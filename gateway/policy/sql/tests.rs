@@ -114,6 +114,35 @@ fn tables_are_compared_as_the_database_knows_them() {
 }
 
 #[test]
+fn words_that_are_calls_stand_for_no_table_of_postgres() {
+    let words = "current_user CURRENT_ROLE current_catalog current_schema current_time current_timestamp current_date \
+                 localtime localtimestamp session_user system_user user current_time(3) trim(a)";
+    let rule = |dialect| spec(dialect, |spec| spec.statements = vec![Kind::Select, Kind::Update, Kind::Delete]);
+    for word in words.split_whitespace() {
+        for text in [
+            format!("SELECT 1 FROM {word}"),
+            format!("SELECT t.f FROM a LEFT JOIN {word} AS t ON true"),
+            format!("SELECT t.f FROM a, LATERAL {word} AS t"),
+            format!("SELECT t.f FROM ({word} t CROSS JOIN a)"),
+            format!("WITH c AS (SELECT t.f FROM {word} t) SELECT 1 FROM c"),
+            format!("SELECT (SELECT t.f FROM {word} t)"),
+            format!("UPDATE a SET b = t.f FROM {word} AS t WHERE true"),
+            format!("DELETE FROM a USING {word} AS t WHERE t.f"),
+        ] {
+            assert!(rule(Dialect::Postgres).check(&text).is_err(), "{text}");
+        }
+    }
+    for allowed in ["SELECT a.f FROM \"user\" AS a", "SELECT a.user FROM s.user AS a", "SELECT user, current_user"] {
+        assert!(rule(Dialect::Postgres).check(allowed).is_ok(), "{allowed}");
+    }
+    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
+        assert!(rule(dialect).check("SELECT u.name FROM user AS u").is_ok(), "{dialect:?}");
+    }
+    let refusal = rule(Dialect::Postgres).check("SELECT t.f FROM current_user t").unwrap_err().0;
+    assert!(refusal.contains("current_user in FROM is a call"), "{refusal}");
+}
+
+#[test]
 fn a_tilde_compares_in_postgres_alone() {
     for (dialect, compares) in [(Dialect::Postgres, true), (Dialect::Mysql, false), (Dialect::Sqlite, false)] {
         assert_eq!(rule(dialect).check("SELECT a ~ b FROM t").is_ok(), compares, "{dialect:?}");

@@ -256,3 +256,20 @@ WITH c AS (SELECT x.pg_advisory_lock AS y FROM generate_series(1,2) AS x) SELECT
 SELECT 1 FROM regexp_split_to_table('/etc/hostname', 'z') AS x WHERE x.pg_read_file = ''
 SELECT /*/*/ '*/ */ 1; DELETE FROM canary --'
 SELECT /* x ///*/ '*/ */ pg_advisory_lock(1) --'
+SELECT t.pg_create_restore_point FROM current_user t
+SELECT t.pg_ls_dir FROM "user" AS u, user AS t
+SELECT 1 FROM (VALUES (1)) AS a(b) JOIN LOCALTIMESTAMP AS t ON t.pg_notify IS NULL
+SELECT (SELECT t.pg_create_restore_point FROM (session_user AS t CROSS JOIN (SELECT 1) AS z))
+WITH "current_role" AS (SELECT 1) SELECT t.pg_create_restore_point FROM current_role AS t
+SELECT t.pg_sleep FROM current_timestamp(3) AS t
+SELECT t.pg_ls_dir FROM current_catalog AS t
+SELECT t.pg_ls_dir FROM LATERAL current_schema AS t
+SELECT t.pg_ls_dir FROM ROWS FROM (current_schema) AS t
+SELECT t.pg_ls_dir FROM system_user AS t
+SELECT btrim.pg_read_file FROM trim('/etc/hostname')
+SELECT btrim.pg_create_restore_point FROM TRIM(' here ')
+SELECT text.pg_read_file FROM cast('/etc/hostname' AS text)
+SELECT pg_collation_for.pg_read_file FROM collation for ('/etc/hostname'::text)
+SELECT "extract".pg_sleep FROM extract(day FROM now())
+SELECT "coalesce".pg_read_file FROM coalesce('/etc/hostname'::text, 'b')
+SELECT xmlelement.pg_read_file FROM xmlelement(name a)

@@ -105,3 +105,5 @@ SELECT e.key, e.value FROM jsonb_each('{"a": 1}') AS e ORDER BY e.key
 SELECT item.value, item.ordinality FROM json_array_elements('[1, 2]') WITH ORDINALITY AS item
 SELECT generate_series.generate_series FROM generate_series(1, 3)
 SELECT t.tag, t.n FROM unnest(ARRAY['a', 'b']) WITH ORDINALITY AS t(tag, n)
+SELECT d.d, user, current_date AS today FROM generate_series(current_date - 7, current_date, '1 day') AS d(d)
+WITH "user" AS (SELECT id, note FROM canary) SELECT u.note AS user, u.id FROM "user" AS u
