@@ -109,13 +109,13 @@ pub struct Names {
     pub deny: Vec<String>,
 }
 
-/// Functions by exact name: `name`, or `schema.name` for those of a schema of its own.
+/// Functions: `name`, or `schema.name` for those of a schema of its own. An entry that can fit none is a mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Functions {
-    /// In addition to the built-in list. What they do is not looked at.
+    /// In addition to the built-in list, each by its name. What they do is not looked at.
     pub allow: Vec<String>,
-    /// Taken from the list.
+    /// Taken from the list, by glob. What an operator does is not.
     pub deny: Vec<String>,
 }
 

@@ -52,10 +52,7 @@ impl Walk<'_> {
             | Expr::IsUnknown(inner)
             | Expr::IsNotUnknown(inner)
             | Expr::IsJson { expr: inner, kind: _, unique_keys: _, negated: _ }
-            | Expr::IsNormalized { expr: inner, form: _, negated: _ }
-            | Expr::Extract { field: _, syntax: _, expr: inner }
-            | Expr::Ceil { expr: inner, field: _ }
-            | Expr::Floor { expr: inner, field: _ } => self.expression(inner),
+            | Expr::IsNormalized { expr: inner, form: _, negated: _ } => self.expression(inner),
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
                 self.expressions([&**left, &**right])
             }
@@ -90,8 +87,26 @@ impl Walk<'_> {
                 }
                 self.boxed(else_result)
             }
-            other => self.uncommon(other),
+            other => self.own_syntax(other),
         }
+    }
+
+    /// Calls that the parser takes for no function.
+    fn own_syntax(&mut self, expression: &Expr) -> Result<(), Refusal> {
+        self.named.syntax(match expression {
+            Expr::Extract { .. } => "extract",
+            Expr::Ceil { .. } => "ceil",
+            Expr::Floor { .. } => "floor",
+            Expr::Position { .. } => "position",
+            Expr::Substring { shorthand: true, .. } => "substr",
+            Expr::Substring { .. } => "substring",
+            Expr::Trim { .. } => "trim",
+            Expr::Overlay { .. } => "overlay",
+            Expr::Cast { kind: CastKind::Cast, .. } => "cast",
+            Expr::Convert { .. } => "convert",
+            _ => "",
+        })?;
+        self.uncommon(expression)
     }
 
     fn uncommon(&mut self, expression: &Expr) -> Result<(), Refusal> {
@@ -107,6 +122,9 @@ impl Walk<'_> {
                 operator(compare_op)?;
                 self.expressions([&**left, &**right])
             }
+            Expr::Extract { field: _, syntax: _, expr }
+            | Expr::Ceil { expr, field: _ }
+            | Expr::Floor { expr, field: _ } => self.expression(expr),
             Expr::AtTimeZone { timestamp, time_zone } => self.expressions([&**timestamp, &**time_zone]),
             Expr::Position { expr, r#in } => self.expressions([&**expr, &**r#in]),
             Expr::Substring { expr, substring_from, substring_for, special: _, shorthand: _ } => {
@@ -183,8 +201,8 @@ impl Walk<'_> {
     }
 
     fn column(&self, ident: &Ident) -> Result<(), Refusal> {
-        if ident.quote_style.is_none() && is_value(&ident.value) {
-            return Ok(());
+        if ident.quote_style.is_none() && is_value(self.named.dialect(), &ident.value) {
+            return self.named.syntax(&ident.value.to_ascii_lowercase());
         }
         self.named.ident(ident)
     }

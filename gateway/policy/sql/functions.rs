@@ -1,7 +1,11 @@
 //! The functions that a statement may call without being asked about: those that only compute from their arguments, the
 //! clock or chance. Left out: what reads files, settings or other tables, runs text as SQL, waits, locks, or leaves a trace.
 
-use super::Dialect;
+use std::collections::HashSet;
+
+use globset::Glob;
+
+use super::{Dialect, Spec};
 
 /// In all three.
 const COMMON: &str = "abs avg ceil ceiling char_length character_length coalesce concat concat_ws count cume_dist \
@@ -64,6 +68,9 @@ const JOINED: &str = "adddate bit_and bit_or bit_xor cast count cume_dist curdat
     position rank row_number std stddev stddev_pop stddev_samp subdate substr substring sum sysdate trim var_pop var_samp \
     variance";
 
+/// The schema of PostgreSQL's own functions.
+const CATALOG: &str = "pg_catalog.";
+
 /// Whether the parenthesis of a call has to follow a word at once in MySQL.
 pub(super) fn is_joined(word: &str) -> bool {
     JOINED.split_whitespace().any(|joined| joined.eq_ignore_ascii_case(word))
@@ -77,4 +84,77 @@ pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {
         Dialect::Sqlite => SQLITE,
     };
     COMMON.split_whitespace().chain(own.split_whitespace())
+}
+
+/// The functions of a rule.
+#[derive(Clone, Debug)]
+pub(super) struct Functions {
+    allowed: HashSet<String>,
+    denied: HashSet<String>,
+}
+
+impl Functions {
+    pub(super) fn compile(spec: &Spec) -> Result<Self, String> {
+        let mut allowed: HashSet<String> = of(spec.dialect).map(str::to_owned).collect();
+        for name in &spec.functions.allow {
+            allowed.insert(added(spec.dialect, name).map_err(|what| format!("functions.allow: {name:?} {what}"))?);
+        }
+        let mut denied = HashSet::new();
+        for glob in &spec.functions.deny {
+            let lower = glob.to_ascii_lowercase();
+            let fits = Glob::new(&lower)
+                .map_err(|error| format!("functions.deny: {glob:?} is not a glob: {}", error.kind()))?
+                .compile_matcher();
+            let before = denied.len();
+            denied.extend(allowed.iter().filter(|name| fits.is_match(name)).cloned());
+            if denied.len() == before && !denied.iter().any(|name| fits.is_match(name)) {
+                return Err(format!("functions.deny: {glob:?} {}", unfit(spec.dialect, &lower)));
+            }
+        }
+        if let Some(name) = spec.functions.allow.iter().find(|name| denied.contains(&name.to_ascii_lowercase())) {
+            return Err(format!("functions.allow: {name:?} is denied by functions.deny: take it out of one of them"));
+        }
+        allowed.retain(|name| !denied.contains(name));
+        Ok(Self { allowed, denied })
+    }
+
+    pub(super) fn allows(&self, name: &str) -> bool {
+        self.allowed.contains(name)
+    }
+
+    /// Whether a function of the list was taken from it: for calls that the grammar knows, listed or not.
+    pub(super) fn denies(&self, name: &str) -> bool {
+        self.denied.contains(name)
+    }
+}
+
+/// An entry of `allow`, as it is looked up; or why no call could ever be meant by it.
+fn added(dialect: Dialect, name: &str) -> Result<String, String> {
+    let lower = name.to_ascii_lowercase();
+    if name.contains(['*', '?', '[', ']', '{', '}']) {
+        return Err("is a pattern: name each function, so that somebody has looked at what it does".into());
+    }
+    let parts: Vec<&str> = lower.split('.').collect();
+    let most = if dialect == Dialect::Sqlite { 1 } else { 2 };
+    let is_name = |part: &&str| !part.is_empty() && !part.contains([' ', '(', ')', '"', '\'', '`']);
+    if let ([_, bare], Dialect::Postgres) = (parts.as_slice(), dialect)
+        && lower.starts_with(CATALOG)
+    {
+        return Err(format!("must be written {bare:?}, which stands for both"));
+    }
+    if parts.len() > most || !parts.iter().all(is_name) {
+        let or = if most == 2 { " or schema.name" } else { "" };
+        return Err(format!("is no name of a function: write name{or}, without quotes and parentheses"));
+    }
+    Ok(lower)
+}
+
+/// What is wrong with an entry of `deny` that fits nothing.
+fn unfit(dialect: Dialect, lower: &str) -> String {
+    match lower.strip_prefix(CATALOG).filter(|_| dialect == Dialect::Postgres) {
+        Some(bare) => format!("must be written {bare:?}, which stands for both"),
+        None => "fits no function that may be called: what is neither in the built-in list nor in functions.allow is \
+                 refused anyway; mend the name, or take it out"
+            .into(),
+    }
 }

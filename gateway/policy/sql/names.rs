@@ -1,14 +1,13 @@
 //! What a statement names: tables, functions, types and aliases, decoded as the database decodes them and held against the
 //! rule.
 
-use std::collections::HashSet;
-
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
+use super::functions::Functions;
 use super::lex::no;
 use super::reserved::is_reserved;
-use super::{Dialect, Names, Spec, functions};
+use super::{Dialect, Names, Spec};
 use crate::Refusal;
 
 /// Schemas of the systems themselves.
@@ -24,7 +23,7 @@ pub(super) struct Named {
     tables: Pair,
     default_schema: String,
     system: bool,
-    functions: HashSet<String>,
+    functions: Functions,
 }
 
 #[derive(Clone, Debug)]
@@ -41,11 +40,6 @@ struct Name {
 
 impl Named {
     pub(super) fn compile(spec: &Spec) -> Result<Self, String> {
-        let mut known: HashSet<String> = functions::of(spec.dialect).map(str::to_owned).collect();
-        known.extend(spec.functions.allow.iter().map(|name| name.to_ascii_lowercase()));
-        for name in &spec.functions.deny {
-            known.remove(&name.to_ascii_lowercase());
-        }
         let default = match spec.dialect {
             Dialect::Postgres => "public",
             Dialect::Mysql => "",
@@ -58,7 +52,7 @@ impl Named {
             tables: Pair::compile(&spec.tables, lower && spec.dialect == Dialect::Sqlite, "tables")?,
             default_schema: spec.default_schema.clone().unwrap_or_else(|| default.to_owned()),
             system: spec.system_tables,
-            functions: known,
+            functions: Functions::compile(spec)?,
         })
     }
 
@@ -118,7 +112,7 @@ impl Named {
         let known = match parts.as_slice() {
             [only] => self.has(only),
             [schema, only] if self.dialect == Dialect::Postgres && schema.exact == "pg_catalog" => self.has(only),
-            [schema, only] => self.functions.contains(&format!("{}.{}", schema.exact, only.exact)),
+            [schema, only] => self.functions.allows(&format!("{}.{}", schema.exact, only.exact)),
             _ => false,
         };
         if known { Ok(()) } else { no(format!("the function {} is not on the list of allowed functions", shown(name))) }
@@ -130,11 +124,16 @@ impl Named {
 
     /// Whether a bare name, as the database knows it, is an allowed function.
     pub(super) fn has_function(&self, lower: &str) -> bool {
-        self.functions.contains(lower)
+        self.functions.allows(lower)
+    }
+
+    /// A call with a syntax of its own, which the parser takes for no function: `TRIM(a FROM b)`.
+    pub(super) fn syntax(&self, lower: &str) -> Result<(), Refusal> {
+        if self.functions.denies(lower) { no(format!("the function {lower} is not allowed")) } else { Ok(()) }
     }
 
     fn has(&self, name: &Name) -> bool {
-        self.functions.contains(if self.dialect == Dialect::Postgres { &name.exact } else { &name.lower })
+        self.functions.allows(if self.dialect == Dialect::Postgres { &name.exact } else { &name.lower })
     }
 
     /// A field that is asked of a value, `(value).field`: for PostgreSQL that is a call, if a function has the name.

@@ -165,8 +165,8 @@ const SQLITE: [&str; 13] = [
     "add",
 ];
 
-/// Words that are values without being quoted, or calls without parentheses.
-const VALUES: [&str; 12] = [
+/// Calls without parentheses.
+const VALUES: [&str; 9] = [
     "current_catalog",
     "current_date",
     "current_role",
@@ -176,10 +176,9 @@ const VALUES: [&str; 12] = [
     "current_user",
     "localtime",
     "localtimestamp",
-    "session_user",
-    "system_user",
-    "user",
 ];
+const POSTGRES_VALUES: [&str; 3] = ["session_user", "system_user", "user"];
+const MYSQL_VALUES: [&str; 3] = ["utc_date", "utc_time", "utc_timestamp"];
 /// Calls with a syntax of their own, whose rows PostgreSQL calls otherwise: `trim(…)` is `btrim`.
 const RENAMED: [&str; 5] = ["cast", "collation", "extract", "treat", "trim"];
 
@@ -187,14 +186,19 @@ fn has(words: &[&str], word: &str) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether an unquoted word is a value.
-pub(super) fn is_value(word: &str) -> bool {
-    has(&VALUES, word)
+/// Whether an unquoted word is a call without parentheses.
+pub(super) fn is_value(dialect: Dialect, word: &str) -> bool {
+    let own: &[&str] = match dialect {
+        Dialect::Postgres => &POSTGRES_VALUES,
+        Dialect::Mysql => &MYSQL_VALUES,
+        Dialect::Sqlite => &[],
+    };
+    has(&VALUES, word) || has(own, word)
 }
 
 /// Whether an unquoted word in FROM is a call for PostgreSQL whose rows go by a name that the statement does not show.
 pub(super) fn is_call(word: &str) -> bool {
-    has(&VALUES, word) || has(&RENAMED, word)
+    is_value(Dialect::Postgres, word) || has(&RENAMED, word)
 }
 
 /// Whether an unquoted word can be no name.

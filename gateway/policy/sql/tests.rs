@@ -282,6 +282,93 @@ fn functions_are_added_and_taken_away_by_their_whole_name() {
     }
 }
 
+/// Calls of a function, in all the ways that a grammar has for one of them.
+fn calls(name: &str) -> Vec<String> {
+    [
+        "",
+        "()",
+        "(a)",
+        "(a, 1)",
+        "(a, b, 1)",
+        "(a FROM b)",
+        "(a IN b)",
+        "(DAY FROM a)",
+        "(a AS char)",
+        "(a, char)",
+        "(a USING utf8)",
+        "(a PLACING b FROM 1)",
+        "(SELECT 1)",
+        "(BOTH a FROM b)",
+        "(a ORDER BY b)",
+        "() OVER ()",
+        "(*)",
+        "(a) WITHIN GROUP (ORDER BY b)",
+    ]
+    .map(|arguments| format!("SELECT {name}{arguments} FROM t"))
+    .into()
+}
+
+#[test]
+fn what_is_denied_is_denied_in_every_syntax() {
+    for dialect in DIALECTS {
+        let (open, mut called) = (rule(dialect), 0);
+        for name in functions::of(dialect) {
+            let closed = spec(dialect, |spec| spec.functions.deny = vec![name.to_ascii_uppercase()]);
+            // What remains allowed is a column of that name.
+            let other = |text: &String| open.check(&text.replace(name, "no_such_function")).is_ok();
+            for text in calls(name).into_iter().filter(|text| open.check(text).is_ok()) {
+                called += 1;
+                assert!(closed.check(&text).is_err() || other(&text), "{dialect:?}: {text}");
+            }
+        }
+        assert!(called > 300, "{dialect:?}: {called}");
+    }
+    let utc =
+        spec(Dialect::Mysql, |spec| spec.functions.deny = vec!["utc_*".into(), "user".into(), "current_*".into()]);
+    assert!(utc.check("SELECT utc_date").is_err() && utc.check("SELECT CURRENT_USER").is_err());
+    assert!(utc.check("SELECT user, `utc_date` FROM t").is_ok());
+    let role = spec(Dialect::Postgres, |spec| spec.functions.deny = vec!["*_role".into(), "*_schema".into()]);
+    assert!(role.check("SELECT current_role").is_err() && role.check("SELECT current_schema").is_err());
+}
+
+#[test]
+fn functions_are_denied_by_pattern_and_mistakes_are_told() {
+    let globs = spec(Dialect::Postgres, |spec| {
+        spec.functions = Functions { allow: vec!["app.score".into()], deny: vec!["REGEXP_*".into()] };
+    });
+    assert!(globs.check("SELECT lower(a), app.score(a) FROM t").is_ok());
+    for refused in ["regexp_match(a, 'b')", "pg_catalog.regexp_replace(a, 'b', 'c')"] {
+        assert!(globs.check(&format!("SELECT {refused} FROM t")).is_err(), "{refused}");
+    }
+    let mistake = |dialect, allow: &[&str], deny: &[&str]| {
+        let own = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let functions = Functions { allow: own(allow), deny: own(deny) };
+        Sql::compile(&Spec { dialect, functions, ..Spec::default() }).err().unwrap_or_default()
+    };
+    for (dialect, allow, deny, words) in [
+        (Dialect::Postgres, "", "pg_catalog.upper", "functions.deny: \"pg_catalog.upper\" must be written \"upper\""),
+        (Dialect::Postgres, "", "nosuchfn", "functions.deny: \"nosuchfn\" fits no function that may be called"),
+        (Dialect::Postgres, "", "nosuch_*", "fits no function"),
+        (Dialect::Mysql, "", "app.score", "fits no function"),
+        (Dialect::Postgres, "", "a{", "functions.deny: \"a{\" is not a glob"),
+        (Dialect::Postgres, "pg_catalog.pg_relation_size", "", "must be written \"pg_relation_size\""),
+        (Dialect::Postgres, "app.*", "", "functions.allow: \"app.*\" is a pattern: name each function"),
+        (Dialect::Postgres, "a.b.c", "", "is no name of a function: write name or schema.name"),
+        (Dialect::Mysql, "score()", "", "is no name of a function"),
+        (Dialect::Mysql, ".score", "", "is no name of a function"),
+        (Dialect::Sqlite, "main.score", "", "is no name of a function: write name, without"),
+        (Dialect::Mysql, "app.score", "app.*", "functions.allow: \"app.score\" is denied by functions.deny"),
+    ] {
+        let list = |entry: &'static str| if entry.is_empty() { vec![] } else { vec![entry] };
+        let found = mistake(dialect, &list(allow), &list(deny));
+        assert!(found.contains(words), "{allow} {deny}: {found}");
+    }
+    for (allow, deny) in [("pg_relation_size", "*"), ("App.Score", "lower")] {
+        let found = mistake(Dialect::Postgres, &[allow], &[deny, "upper"]);
+        assert_eq!(found.is_empty(), deny != "*", "{found}");
+    }
+}
+
 #[test]
 fn a_rule_that_says_nothing_sensible_does_not_compile() {
     let error = |change: &dyn Fn(&mut Spec)| {
