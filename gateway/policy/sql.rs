@@ -57,7 +57,9 @@ pub struct Spec {
     pub schemas: Names,
     /// Tables, by glob over `table` and `schema.table`. Default: any.
     pub tables: Names,
-    /// The schema that a table without one counts as being in. Default `public` (PostgreSQL), `main` (SQLite), empty (MySQL).
+    /// The schema that a table without one counts as being in: of MySQL the database of the connection, of PostgreSQL where
+    /// the role's search_path finds it. Default `public` (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema
+    /// needs it, except in SQLite.
     pub default_schema: Option<String>,
     /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`,
     /// and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
@@ -192,6 +194,7 @@ impl Sql {
         if !(1..=MAX_BYTES).contains(&spec.max_bytes) {
             return Err(format!("max_bytes: must be 1 to {MAX_BYTES}"));
         }
+        names::default_is_told(spec)?;
         let mut closed = spec.clone();
         if spec.dialect == Dialect::Mysql && !spec.system_tables {
             closed.tables.deny.push(STATEMENTS_OF_OTHERS.into());

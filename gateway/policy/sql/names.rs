@@ -223,6 +223,42 @@ impl Pair {
     }
 }
 
+/// Where a table without a schema is looked for is a setting of the connection that no statement shows: what a rule denies by
+/// its schema needs to be told, or leaving the schema out would get past it.
+pub(super) fn default_is_told(spec: &Spec) -> Result<(), String> {
+    if spec.default_schema.as_ref().is_some_and(String::is_empty) {
+        return Err("default_schema: must not be empty: leave it out where it is not known".into());
+    }
+    let is_where = match spec.dialect {
+        Dialect::Postgres => {
+            "the schema that the role's search_path finds them in (`public`, where nobody has changed it)"
+        }
+        Dialect::Mysql => "the database of the connection",
+        Dialect::Sqlite => return Ok(()),
+    };
+    if spec.default_schema.is_some() {
+        return Ok(());
+    }
+    if let Some(schema) = spec.schemas.deny.first() {
+        return Err(format!(
+            "schemas.deny: {schema:?} would be got past by tables without a schema: set default_schema to {is_where}"
+        ));
+    }
+    // `*.pay` fits whatever the schema is.
+    let dotted = spec
+        .tables
+        .deny
+        .iter()
+        .find_map(|glob| Some((glob, glob.strip_prefix("*.").unwrap_or(glob).rsplit_once('.')?.1)));
+    match dotted {
+        Some((glob, table)) => Err(format!(
+            "tables.deny: {glob:?} would be got past by leaving the schema out: write \"*.{table}\", or set default_schema \
+             to {is_where}"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// A name for an answer, in bounds and on one line.
 pub(super) fn shown(name: &ObjectName) -> String {
     short(&name.to_string())

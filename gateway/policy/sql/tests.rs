@@ -70,7 +70,10 @@ fn globs(allow: &[&str], deny: &[&str]) -> Names {
 
 #[test]
 fn tables_are_compared_as_the_database_knows_them() {
-    let rule = spec(Dialect::Postgres, |spec| spec.tables = globs(&["orders", "shop.*"], &["shop.secret*"]));
+    let rule = spec(Dialect::Postgres, |spec| {
+        spec.tables = globs(&["orders", "shop.*"], &["shop.secret*"]);
+        spec.default_schema = Some("public".into());
+    });
     for allowed in [
         "SELECT * FROM orders",
         "SELECT * FROM ORDERS",
@@ -280,6 +283,36 @@ fn functions_are_added_and_taken_away_by_their_whole_name() {
     for refused in ["SELECT score(1)", "SELECT md5('x')", "SELECT pg_catalog.md5('x')", "SELECT \"LOWER\"('x')"] {
         assert!(rule.check(refused).is_err(), "{refused}");
     }
+}
+
+#[test]
+fn what_denies_by_schema_is_told_the_schema_of_bare_names() {
+    let compile = |dialect, schemas: &[&str], tables: &[&str], default: Option<&str>| {
+        let (schemas, tables) = (globs(&["*"], schemas), globs(&["*"], tables));
+        let default_schema = default.map(str::to_owned);
+        Sql::compile(&Spec { dialect, schemas, tables, default_schema, ..Spec::default() })
+    };
+    for dialect in [Dialect::Postgres, Dialect::Mysql] {
+        let dotted = compile(dialect, &[], &["pay", "app.credentials"], None).unwrap_err();
+        assert!(dotted.contains("\"app.credentials\"") && dotted.contains("write \"*.credentials\""), "{dotted}");
+        assert!(compile(dialect, &[], &["*.app.credentials"], None).is_err());
+        let schema = compile(dialect, &["hr"], &[], None).unwrap_err();
+        assert!(schema.contains("schemas.deny: \"hr\"") && schema.contains("set default_schema"), "{schema}");
+        for (schemas, tables) in [(&["hr"][..], &[][..]), (&[], &["hr.*"]), (&[], &["hr.pay"])] {
+            let rule = compile(dialect, schemas, tables, Some("hr")).unwrap();
+            assert!(rule.check("SELECT * FROM pay").is_err() && rule.check("SELECT * FROM app.pay").is_ok());
+        }
+        let any = compile(dialect, &[], &["*.pay"], None).unwrap();
+        assert!(any.check("SELECT * FROM pay").is_err() && any.check("SELECT * FROM hr.pay").is_err());
+        assert!(any.check("SELECT * FROM hr.paid").is_ok());
+    }
+    for dialect in DIALECTS {
+        let empty = compile(dialect, &[], &[], Some("")).unwrap_err();
+        assert!(empty.starts_with("default_schema: "), "{empty}");
+    }
+    compile(Dialect::Sqlite, &["temp"], &["aux.pay"], None).unwrap();
+    let allowed = spec(Dialect::Mysql, |spec| spec.schemas = globs(&["app"], &[]));
+    assert!(allowed.check("SELECT * FROM pay").is_err() && allowed.check("SELECT * FROM app.pay").is_ok());
 }
 
 /// Calls of a function, in all the ways that a grammar has for one of them.
