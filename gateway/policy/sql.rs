@@ -61,7 +61,7 @@ pub struct Spec {
     /// the role's search_path finds it. Default `public` (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema
     /// needs it, except in SQLite.
     pub default_schema: Option<String>,
-    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`,
+    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`, modules like `zipfile`,
     /// and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
     /// `information_schema` and `sqlite_master` always may. Default false.
     pub system_tables: bool,

@@ -12,8 +12,32 @@ use crate::Refusal;
 
 /// Schemas of the systems themselves.
 const MYSQL_SYSTEM: [&str; 3] = ["mysql", "performance_schema", "sys"];
-/// Tables of SQLite that are not the application's, besides those that begin with `sqlite_` and `pragma_`.
-const SQLITE_SYSTEM: [&str; 6] = ["dbstat", "bytecode", "tables_used", "fsdir", "csv", "completion"];
+/// Modules of SQLite's shell and of usual extensions that read files, or the statements and pages of others, besides those that
+/// begin with `sqlite_` and `pragma_`. All work as tables (`zipfile WHERE z = 'path'`). Only the database could say which name is
+/// a module and which a table of the application, so that this cannot be a list of what is allowed: `tables.allow` is.
+const SQLITE_SYSTEM: [&str; 21] = [
+    "bytecode",
+    "carray",
+    "completion",
+    "csv",
+    "dbstat",
+    "define",
+    "explain",
+    "fileio_ls",
+    "fileio_scan",
+    "fsdir",
+    "fstree",
+    "fts5_structure",
+    "incremental_index_check",
+    "lines_read",
+    "lsdir",
+    "tables_used",
+    "tclvar",
+    "vfsstat",
+    "vsv",
+    "vtablog",
+    "zipfile",
+];
 
 /// The names of a rule, compiled.
 #[derive(Clone, Debug)]

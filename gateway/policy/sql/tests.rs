@@ -285,6 +285,22 @@ fn functions_are_added_and_taken_away_by_their_whole_name() {
     }
 }
 
+/// As tables, with their arguments in WHERE.
+#[test]
+fn modules_that_read_files_are_no_tables() {
+    let rule = |system_tables| spec(Dialect::Sqlite, |spec| spec.system_tables = system_tables);
+    for module in
+        ["zipfile", "ZIPFILE", "main.zipfile", "[fsdir]", "lines_read", "vsv", "pragma_table_info", "sqlite_dbpage"]
+    {
+        let text = format!("SELECT * FROM {module} WHERE path = '/etc/passwd'");
+        assert!(rule(false).check(&text).is_err() && rule(true).check(&text).is_ok(), "{text}");
+    }
+    for table in ["lines", "json_each", "generate_series", "documents"] {
+        let text = format!("SELECT * FROM {table} WHERE path = '/etc/passwd'");
+        assert!(rule(false).check(&text).is_ok(), "{text}");
+    }
+}
+
 #[test]
 fn what_denies_by_schema_is_told_the_schema_of_bare_names() {
     let compile = |dialect, schemas: &[&str], tables: &[&str], default: Option<&str>| {

@@ -129,3 +129,13 @@ SELECT 1 END FROM sqlite_master
 SELECT 1 END, load_extension('x')
 SELECT 1 end UNION SELECT sql FROM sqlite_master
 SELECT c.:id FROM canary c
+SELECT name, data FROM zipfile WHERE z = '/etc/passwd.zip'
+SELECT data FROM main."ZipFile" AS f JOIN canary AS c ON f.z = c.note
+SELECT name FROM fsdir WHERE path = '/etc'
+SELECT line FROM lines_read WHERE path = '/etc/passwd'
+SELECT name FROM fileio_ls WHERE path = '/etc'
+SELECT value FROM [fileio_scan] WHERE path = '/etc/passwd'
+SELECT * FROM `explain` WHERE sql = 'SELECT note FROM canary'
+SELECT candidate FROM completion WHERE prefix = 'c'
+SELECT * FROM vfsstat
+SELECT (SELECT count(*) FROM tables_used)

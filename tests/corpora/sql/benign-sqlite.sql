@@ -69,3 +69,4 @@ SELECT unixepoch('2024-01-01'), timediff('2024-01-02', '2024-01-01')
 SELECT name FROM customers ORDER BY lower(name) ASC NULLS LAST
 SELECT count(*) FROM customers WHERE name NOT LIKE 'x%' ESCAPE '\'
 SELECT :name AS a, @other AS b, $third AS c
+WITH lines AS (SELECT id, total FROM orders) SELECT l.id, j.value FROM lines AS l JOIN json_each AS j ON j.json = '[1, 2]'
