@@ -61,8 +61,8 @@ pub struct Spec {
     /// the role's search_path finds it. Default `public` (PostgreSQL), `main` (SQLite), none (MySQL). What denies by schema
     /// needs it, except in SQLite.
     pub default_schema: Option<String>,
-    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`, modules like `zipfile`,
-    /// and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
+    /// Whether system tables may be read: `pg_*`, `mysql.*`, `performance_schema.*`, `sys.*`, `sqlite_*`, `pragma_*`,
+    /// modules like `zipfile`, and of MySQL's `information_schema` what shows statements of others: `processlist`, `innodb_*`. The rest of
     /// `information_schema` and `sqlite_master` always may. Default false.
     pub system_tables: bool,
     /// Functions beyond the built-in list of those that only compute, and exceptions from it.
@@ -231,10 +231,16 @@ impl Sql {
             return no(TOO_LONG);
         }
         let lexed = lex::lex(text, self.dialect)?;
+        if self.max_rows.is_some() {
+            limit::no_all(&lexed.tokens)?;
+        }
         let statement = self.parse(lexed.tokens, effort)?;
         let kind = self.statement(&statement)?;
         let rewritten = match (&statement, self.max_rows) {
-            (Statement::Query(query), Some(most)) => limit::hold(query, most, self.missing_limit, &text[..lexed.end])?,
+            (Statement::Query(query), Some(most)) => {
+                let hold = limit::Hold { most, missing: self.missing_limit, dialect: self.dialect };
+                hold.query(query, &text[..lexed.end])?
+            }
             _ => None,
         };
         Ok(Checked { kind, rewritten })

@@ -1,40 +1,80 @@
 //! How many rows a SELECT may ask for. A limit that is missing is put behind the text as it came, which stays as it is.
 
 use sqlparser::ast::{Expr, Fetch, LimitClause, Query, SetExpr, Value};
+use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::MissingLimit;
 use super::lex::no;
+use super::{Dialect, MissingLimit};
 use crate::Refusal;
 
-/// Holds a checked query against the most rows; gives the text with a limit if it had none.
-pub(super) fn hold(query: &Query, most: u64, missing: MissingLimit, text: &str) -> Result<Option<String>, Refusal> {
-    let limit = match (&query.limit_clause, &query.fetch) {
-        (
-            Some(LimitClause::LimitOffset { limit: Some(limit), .. } | LimitClause::OffsetCommaLimit { limit, .. }),
-            None,
-        ) => Some(limit),
-        (None | Some(LimitClause::LimitOffset { limit: None, .. }), Some(Fetch { with_ties, percent, quantity })) => {
-            if *with_ties || *percent {
-                return no(format!("the limit must be a number of rows: end with LIMIT {most} or less"));
+/// What queries are held to.
+pub(super) struct Hold {
+    pub(super) most: u64,
+    pub(super) missing: MissingLimit,
+    pub(super) dialect: Dialect,
+}
+
+/// `LIMIT ALL` is no limit, the parser leaves it out, and a database refuses the one that would be put behind it.
+pub(super) fn no_all(tokens: &[Token]) -> Result<(), Refusal> {
+    let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
+    let all = |tokens: &[Token]| matches!(tokens, [first, Token::Whitespace(Whitespace::Space), second] if is(first, "limit") && is(second, "all"));
+    if tokens.windows(3).any(all) { no("LIMIT ALL is no limit: write a number, or leave it out") } else { Ok(()) }
+}
+
+impl Hold {
+    /// Holds a checked query; gives the text with a limit if it had none.
+    pub(super) fn query(&self, query: &Query, text: &str) -> Result<Option<String>, Refusal> {
+        let most = self.most;
+        let limit = match (&query.limit_clause, &query.fetch) {
+            (
+                Some(LimitClause::LimitOffset { limit: Some(limit), .. } | LimitClause::OffsetCommaLimit { limit, .. }),
+                None,
+            ) => Some(limit),
+            (
+                None | Some(LimitClause::LimitOffset { limit: None, .. }),
+                Some(Fetch { with_ties, percent, quantity }),
+            ) => {
+                if *with_ties || *percent {
+                    return no(format!("the limit must be a number of rows: end with LIMIT {most} or less"));
+                }
+                match quantity {
+                    Some(quantity) => Some(quantity),
+                    None => return Ok(None),
+                }
             }
-            match quantity {
-                Some(quantity) => Some(quantity),
-                None => return Ok(None),
+            (None | Some(LimitClause::LimitOffset { limit: None, .. }), None) => None,
+            (Some(_), Some(_)) => return no("use either LIMIT or FETCH, not both"),
+        };
+        match limit {
+            None => self.without(query, text),
+            Some(limit) if number(limit).is_some_and(|rows| rows <= most) => Ok(None),
+            Some(_) => no(format!("the limit must be a number of at most {most}: use LIMIT {most} or less")),
+        }
+    }
+
+    fn without(&self, query: &Query, text: &str) -> Result<Option<String>, Refusal> {
+        let most = self.most;
+        match &*query.body {
+            // The rows of VALUES are all in the text.
+            SetExpr::Values(_) => return Ok(None),
+            // PostgreSQL takes one limit for both: that in the parentheses holds for the whole.
+            SetExpr::Query(inner) => return self.query(inner, text),
+            SetExpr::SetOperation { right, .. }
+                if self.dialect == Dialect::Sqlite && matches!(**right, SetExpr::Values(_)) =>
+            {
+                return no(
+                    "SQLite takes no LIMIT behind VALUES: write SELECT * FROM (VALUES …), and end it with LIMIT",
+                );
             }
+            _ => {}
         }
-        // `LIMIT ALL` is no limit either; PostgreSQL refuses the second one that is put behind it.
-        (None | Some(LimitClause::LimitOffset { limit: None, .. }), None) => None,
-        (Some(_), Some(_)) => return no("use either LIMIT or FETCH, not both"),
-    };
-    match limit {
-        // The rows of VALUES are all in the text.
-        None if matches!(*query.body, SetExpr::Values(_)) => Ok(None),
-        None if missing == MissingLimit::Refuse => {
-            no(format!("the SELECT has no limit: end it with LIMIT {most} or less"))
+        if self.missing == MissingLimit::Refuse {
+            return no(format!("the SELECT has no limit: end it with LIMIT {most} or less"));
         }
-        None => Ok(Some(format!("{text}\nLIMIT {most}"))),
-        Some(limit) if number(limit).is_some_and(|rows| rows <= most) => Ok(None),
-        Some(_) => no(format!("the limit must be a number of at most {most}: use LIMIT {most} or less")),
+        if query.limit_clause.is_some() && self.dialect != Dialect::Postgres {
+            return no(format!("OFFSET stands behind LIMIT here: end with LIMIT {most} OFFSET …"));
+        }
+        Ok(Some(format!("{text}\nLIMIT {most}")))
     }
 }
 

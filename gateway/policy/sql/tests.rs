@@ -241,6 +241,51 @@ fn a_limit_is_added_held_or_asked_for() {
     assert!(asking.check("SELECT 1 LIMIT 5, 11").is_err());
 }
 
+/// A database refuses a second limit around a query in parentheses, and some other places.
+#[test]
+fn a_limit_is_added_where_databases_take_one() {
+    for dialect in [Dialect::Postgres, Dialect::Mysql] {
+        let rule = spec(dialect, |spec| spec.max_rows = Some(100));
+        for held in [
+            "(SELECT * FROM t LIMIT 10)",
+            "((SELECT * FROM t LIMIT 10))",
+            "(SELECT * FROM t LIMIT 10) ORDER BY a",
+            "(SELECT * FROM t LIMIT 10 OFFSET 2)",
+            "(SELECT * FROM t FETCH FIRST ROW ONLY)",
+            "WITH x AS (SELECT 1) (SELECT * FROM t LIMIT 10)",
+            "(VALUES (1), (2))",
+        ] {
+            assert_eq!(rule.check(held).map(|ok| ok.rewritten), Ok(None), "{held}");
+        }
+        for lacking in
+            ["((SELECT * FROM t))", "(SELECT * FROM t) ORDER BY a", "(SELECT 1 LIMIT 1) UNION (SELECT 2 LIMIT 999)"]
+        {
+            let with = format!("{lacking}\nLIMIT 100");
+            assert_eq!(rule.check(lacking).map(|ok| ok.rewritten), Ok(Some(with)), "{lacking}");
+        }
+        for refused in [
+            "(SELECT * FROM t LIMIT 101)",
+            "((SELECT * FROM t LIMIT 999)) ORDER BY a",
+            "(SELECT 1 FETCH FIRST 500 ROWS ONLY)",
+        ] {
+            let refusal = rule.check(refused).unwrap_err().0;
+            assert!(refusal.contains("use LIMIT 100 or less"), "{refused}: {refusal}");
+        }
+    }
+    for (dialect, text, words) in [
+        (Dialect::Postgres, "SELECT * FROM t LIMIT ALL", "LIMIT ALL is no limit"),
+        (Dialect::Postgres, "SELECT * FROM t LIMIT /* */ all OFFSET 3", "LIMIT ALL is no limit"),
+        (Dialect::Postgres, "(SELECT * FROM t LIMIT ALL)", "LIMIT ALL is no limit"),
+        (Dialect::Mysql, "SELECT * FROM t OFFSET 3 ROWS", "end with LIMIT 100 OFFSET"),
+        (Dialect::Sqlite, "SELECT 1 UNION VALUES (2)", "no LIMIT behind VALUES"),
+    ] {
+        let rule = spec(dialect, |spec| spec.max_rows = Some(100));
+        let refusal = rule.check(text).map(|ok| ok.rewritten).unwrap_err().0;
+        assert!(refusal.contains(words), "{text}: {refusal}");
+    }
+    assert!(rule(Dialect::Postgres).check("SELECT * FROM t LIMIT ALL").is_ok());
+}
+
 #[test]
 fn writes_pass_where_a_rule_names_them() {
     let rule = spec(Dialect::Postgres, |spec| {
