@@ -70,14 +70,14 @@ const BLAME: &str = "-L=text -l -t -s -e -n -f -w -p -c -M?=number -C?=number --
     --score-debug --date=text --since=text --porcelain --line-porcelain --root --reverse --first-parent \
     --abbrev=number --incremental --minimal --diff-algorithm=myers|minimal|patience|histogram";
 
-const SHORTLOG: &str = "-s -n -e -c --summary --numbered --email --committer --group=text --format=text --since=text --after=text \
+const SHORTLOG: &str = "-s -n -e -c --summary --numbered --email --committer --group=fields --format=format --since=text --after=text \
     --until=text --before=text --author=text --no-merges --merges --all --branches?=text --tags?=text \
     --remotes?=text --first-parent -w?=text --date=text";
 
 const REV_LIST: &str = "-# -n=number --max-count=number --skip=number --count --all --branches?=text --tags?=text --remotes?=text \
     --no-merges --merges --first-parent --reverse --since=text --after=text --until=text --before=text \
     --author=text --committer=text --grep=text --topo-order --date-order --left-right --cherry-pick --cherry \
-    --parents --children --oneline --pretty?=text --format=text --abbrev-commit --ancestry-path --objects \
+    --parents --children --oneline --pretty?=format --format=format --abbrev-commit --ancestry-path --objects \
     --no-walk --not --full-history --simplify-merges";
 
 /// For `log` and `show`: which commits, and how they are shown.
@@ -88,7 +88,7 @@ const LOG: &str = "-# -n=number --max-count=number --skip=number --oneline --gra
     --fixed-strings -P --perl-regexp --basic-regexp --no-merges --merges --min-parents=number --max-parents=number \
     --first-parent --not --reverse --date-order --author-date-order --topo-order --left-right --left-only \
     --right-only --cherry --cherry-pick --cherry-mark --boundary --simplify-by-decoration --full-history --dense \
-    --sparse --simplify-merges --ancestry-path --show-pulls --format=text --pretty?=text --abbrev-commit \
+    --sparse --simplify-merges --ancestry-path --show-pulls --format=format --pretty?=format --abbrev-commit \
     --no-abbrev-commit --encoding=text --no-notes --date=text --relative-date --parents --children --no-walk?=sorted|unsorted \
     --follow -L=text --full-diff --log-size --clear-decorations --no-mailmap --mailmap --use-mailmap --expand-tabs?=number --no-expand-tabs \
     -c -m --cc --no-diff-merges -t \
@@ -119,8 +119,27 @@ const GREP: &str = "-# -e=text -f=path -i -I -a -n -l -L -c -o -w -v -E -F -G -P
     --no-recursive --no-textconv --threads=number";
 
 const BRANCH: &str = "-a -r -v -l -i --all --remotes --verbose --list --show-current --contains~=text --no-contains~=text \
-    --merged~=text --no-merged~=text --sort=text --points-at=text --format=text --color?=always|never|auto --no-color \
+    --merged~=text --no-merged~=text --sort=fields --points-at=text --format=fields --color?=always|never|auto --no-color \
     --abbrev=number --no-abbrev --ignore-case --omit-empty --no-column";
 
-const TAG: &str = "-l -i -n?=number --list --contains~=text --no-contains~=text --merged~=text --no-merged~=text --sort=text \
-    --points-at~=text --format=text --color?=always|never|auto --ignore-case --omit-empty --no-column";
+const TAG: &str = "-l -i -n?=number --list --contains~=text --no-contains~=text --merged~=text --no-merged~=text --sort=fields \
+    --points-at~=text --format=fields --color?=always|never|auto --ignore-case --omit-empty --no-column";
+
+/// Formats of git's own. A name beyond these could be one of the repository's configuration.
+pub(super) const FORMATS: [&str; 9] =
+    ["oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd"];
+
+/// Whether a format of commits starts nothing: `%G?` and its like have gpg check the signature.
+pub(super) fn is_format(value: &str) -> bool {
+    let own = value.is_empty() || value.starts_with("format:") || value.starts_with("tformat:") || value.contains('%');
+    (own || FORMATS.contains(&value)) && !checks(value)
+}
+
+/// The same of fields of references. `contents:signature` is the text of a signature, which nobody checks.
+pub(super) fn are_fields(value: &str) -> bool {
+    !checks(value) && !value.replace("contents:signature", "").contains("signature")
+}
+
+fn checks(value: &str) -> bool {
+    value.split('%').skip(1).any(|rest| rest.strip_prefix(['+', '-', ' ']).unwrap_or(rest).starts_with('G'))
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::spec::{ModelSpec, Style};
-use super::{MAX_ITEMS, builtin};
+use super::{MAX_ITEMS, builtin, git};
 
 /// Subcommands of subcommands, and no deeper.
 const MAX_DEPTH: usize = 3;
@@ -44,6 +44,10 @@ pub(super) enum Kind {
     Number,
     /// Digits with a sign and a unit: `+5`, `-10`, `4k`, `1MiB`.
     Count,
+    /// How git shows commits, without what starts gpg.
+    Format,
+    /// What git shows of references, or sorts them by, without what starts gpg.
+    Fields,
     OneOf(Vec<String>),
 }
 
@@ -162,6 +166,8 @@ fn kind(text: &str) -> Result<Kind, String> {
         "path" => Ok(Kind::Path),
         "number" => Ok(Kind::Number),
         "count" => Ok(Kind::Count),
+        "format" => Ok(Kind::Format),
+        "fields" => Ok(Kind::Fields),
         words if words.split('|').all(|word| !word.is_empty()) && words.contains('|') => {
             Ok(Kind::OneOf(words.split('|').map(str::to_owned).collect()))
         }
@@ -190,6 +196,8 @@ impl Kind {
                         "" | "b" | "k" | "K" | "M" | "G" | "kB" | "KB" | "MB" | "GB" | "KiB" | "MiB" | "GiB"
                     )
             }
+            Self::Format => git::is_format(value),
+            Self::Fields => git::are_fields(value),
             Self::OneOf(words) => words.iter().any(|word| word == value),
         }
     }
@@ -201,6 +209,8 @@ impl Kind {
             Self::Path => "a path".into(),
             Self::Number => "a number".into(),
             Self::Count => "a number, such as 10".into(),
+            Self::Format => format!("a format without %G, which starts gpg, or one of {}", git::FORMATS.join(", ")),
+            Self::Fields => "fields without %G and `signature`, which start gpg,".into(),
             Self::OneOf(words) => format!("one of {}", words.join(", ")),
         }
     }

@@ -117,6 +117,69 @@ fn refusals_say_what_to_do() {
     }
 }
 
+/// Each was seen to start `gpg.program`, but `%%G`, which is refused all the same.
+#[test]
+fn what_git_prints_starts_no_gpg() {
+    let rule = rule();
+    for placeholder in ["%G?", "%GG", "%GS", "%+GK", "%-GF", "% GP", "%<(9)%GT", "%C(red)%G?", "a %h%x00%G?", "%%G"] {
+        for call in [
+            "log --format=",
+            "log --pretty=",
+            "log --format=format:",
+            "log --pretty=format:",
+            "log --pretty=tformat:",
+            "show --format=",
+            "show --pretty=",
+            "rev-list HEAD --format=",
+            "rev-list HEAD --pretty=",
+            "shortlog HEAD --format=",
+            "shortlog HEAD --group=",
+            "shortlog HEAD --group=format:",
+            "log --format ",
+            "shortlog HEAD --format ",
+            "rev-list HEAD --format ",
+        ] {
+            let line = format!("git {call}'{placeholder}'");
+            let refusal = rule.check(&line).map(|_| &line).unwrap_err().0;
+            assert!(refusal.contains("gpg"), "{line}: {refusal}");
+        }
+    }
+    for (option, values) in [
+        ("format", &["%(signature)", "%(*signature)", "%(signature:grade)", "%(if)%(signature)%(then)a%(end)"][..]),
+        ("sort", &["signature", "-signature:key", "*signature", "version:signature", "-v:*signature"][..]),
+    ] {
+        for (value, list) in values.iter().flat_map(|value| ["branch", "tag"].map(|list| (value, list))) {
+            for line in
+                [format!("git {list} --list '--{option}={value}'"), format!("git {list} --list --{option} '{value}' a")]
+            {
+                assert!(rule.check(&line).is_err(), "{line}");
+            }
+        }
+    }
+    // A name may be one of the repository's configuration, which git also finds by its beginning.
+    for name in ["mine", "one", "Oneline", "formats", "mine:a"] {
+        for call in
+            ["log --pretty=", "log --format=", "show --pretty=", "rev-list HEAD --format=", "shortlog --format "]
+        {
+            let refusal = rule.check(&format!("git {call}{name}")).unwrap_err().0;
+            assert!(refusal.contains("one of oneline, short"), "{refusal}");
+        }
+    }
+    for line in [
+        "git log --pretty --date=format:%G-W%V -G '%G?'",
+        "git log --format= --grep='%G?'",
+        "git log --format='%h %s%n%(trailers:only)%(describe)'",
+        "git log --format reference",
+        "git show --pretty=format:'Got %h'",
+        "git rev-list HEAD --format=tformat:%H",
+        "git shortlog HEAD --group=author --group=trailer:co-authored-by",
+        "git tag --list --format='%(refname) %(contents:signature)' --sort=-version:refname",
+        "git ls-files --format='%(objectname) %(path)'",
+    ] {
+        assert!(rule.check(line).is_ok(), "{line}: {:?}", rule.check(line));
+    }
+}
+
 #[test]
 fn a_command_is_taken_apart() {
     let found = rule().check("git --no-pager log -n5 --relative=docs 'a b' -- src").unwrap();

@@ -80,7 +80,7 @@ const COMMANDS: [&str; 18] = [
     "git diff --cached --stat",
     "git diff HEAD~1 HEAD -- victim.txt",
     "git log -p",
-    "git log --format='%h %G? %GS %s'",
+    "git log --format='%h %s'",
     "git log -L 1,1:victim.txt",
     "git show HEAD",
     "git show HEAD:victim.txt",
@@ -120,6 +120,8 @@ fn trap(place: &Place, name: &str) {
         "gpg" => {
             set("gpg.program", evil);
             set("log.showSignature", "true");
+            // The rule refuses such a format; a repository may still have it.
+            set("format.pretty", "%h %G? %GS %s");
             let signed = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\nsigned\n";
             std::fs::write(root.join("commit"), signed).unwrap();
             must(&root, &["hash-object", "-w", "-t", "tree", "/dev/null"]);
