@@ -89,14 +89,9 @@ impl Path {
         if base.as_ref().is_some_and(|base| !roots.iter().any(|root| base.starts_with(root))) {
             return Err("base: it must be a root or a folder in one".into());
         }
-        Ok(Self {
-            roots,
-            base,
-            allow: Allowed::compile(&spec.allow).map_err(|words| format!("allow: {words}"))?,
-            deny: Denied::compile(&spec.deny).map_err(|words| format!("deny: {words}"))?,
-            uris: spec.uris,
-            max_bytes: spec.max_bytes,
-        })
+        let allow = Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
+        let deny = Denied::compile(&spec.deny, &roots).map_err(|words| format!("deny: {words}"))?;
+        Ok(Self { roots, base, allow, deny, uris: spec.uris, max_bytes: spec.max_bytes })
     }
 
     /// Judges one argument.

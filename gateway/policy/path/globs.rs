@@ -2,6 +2,7 @@
 //! spelling of the same name is denied too.
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use unicode_normalization::UnicodeNormalization;
 
 /// Globs by what they are held against.
 #[derive(Clone, Debug)]
@@ -12,18 +13,18 @@ struct Globs {
 }
 
 impl Globs {
-    fn compile(globs: &[String], fold: bool) -> Result<Self, String> {
+    /// Globs for paths in these roots, each given as its names.
+    fn compile(globs: &[String], roots: &[Vec<String>], fold: bool) -> Result<Self, String> {
         let [mut names, mut whole, mut below] = [(); 3].map(|()| GlobSetBuilder::new());
         for glob in globs {
-            let text = if fold { cased(glob) } else { glob.clone() };
-            let compiled = GlobBuilder::new(&text)
+            // `secrets/` is a folder of this name, anywhere, as other programs have it.
+            let text = glob.strip_suffix('/').filter(|_| fold).unwrap_or(glob);
+            fits_some(text, roots).map_err(|words| format!("{glob:?} {words}"))?;
+            let compiled = GlobBuilder::new(&if fold { cased(text) } else { text.to_owned() })
                 .literal_separator(true)
                 .build()
                 .map_err(|e| format!("{glob:?} is not a glob: {}", e.kind()))?;
-            if glob.is_empty() {
-                return Err("a glob is empty".into());
-            }
-            match (glob.contains('/'), glob.starts_with('/')) {
+            match (text.contains('/'), text.starts_with('/')) {
                 (false, _) => names.add(compiled),
                 (true, true) => whole.add(compiled),
                 (true, false) => below.add(compiled),
@@ -39,6 +40,10 @@ impl Globs {
         for (at, name) in names.enumerate() {
             whole.push('/');
             whole.push_str(&name);
+            // One that is written from `/` may name a folder that the root is in.
+            if self.whole.is_match(&whole) {
+                return true;
+            }
             if at < root {
                 continue;
             }
@@ -46,12 +51,32 @@ impl Globs {
                 below.push('/');
             }
             below.push_str(&name);
-            if self.names.is_match(&name) || self.whole.is_match(&whole) || self.below.is_match(&below) {
+            if self.names.is_match(&name) || self.below.is_match(&below) {
                 return true;
             }
         }
-        self.whole.is_match(&whole)
+        false
     }
+}
+
+/// Whether some path in these roots may fit a glob, as far as its plain names say.
+fn fits_some(glob: &str, roots: &[Vec<String>]) -> Result<(), String> {
+    let rest = glob.strip_prefix('/').unwrap_or(glob);
+    if glob.is_empty() {
+        return Err("is empty".into());
+    }
+    if glob.ends_with('/') {
+        return Err(format!("fits no path: write {rest}** for what is in the folder"));
+    }
+    if rest.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Err("fits no path: leave out `.`, `..` and doubled slashes".into());
+    }
+    let plain = |name: &&str| !name.contains(['*', '?', '[', '{', '\\']);
+    let within = |root: &Vec<String>| rest.split('/').take_while(plain).zip(root).all(|(a, b)| cased(a) == cased(b));
+    if rest.len() < glob.len() && !roots.iter().any(within) {
+        return Err("is outside of all roots: leave it out, or begin it without `/`".into());
+    }
+    Ok(())
 }
 
 /// Any path, or those that a glob matches.
@@ -59,9 +84,9 @@ impl Globs {
 pub(super) struct Allowed(Option<Globs>);
 
 impl Allowed {
-    pub(super) fn compile(globs: &[String]) -> Result<Self, String> {
+    pub(super) fn compile(globs: &[String], roots: &[Vec<String>]) -> Result<Self, String> {
         let all = globs.is_empty();
-        Ok(Self(if all { None } else { Some(Globs::compile(globs, false)?) }))
+        Ok(Self(if all { None } else { Some(Globs::compile(globs, roots, false)?) }))
     }
 
     pub(super) fn matches(&self, path: &str, below: &[String]) -> bool {
@@ -77,9 +102,9 @@ impl Allowed {
 pub(super) struct Denied(Option<Globs>);
 
 impl Denied {
-    pub(super) fn compile(globs: &[String]) -> Result<Self, String> {
+    pub(super) fn compile(globs: &[String], roots: &[Vec<String>]) -> Result<Self, String> {
         let none = globs.is_empty();
-        Ok(Self(if none { None } else { Some(Globs::compile(globs, true)?) }))
+        Ok(Self(if none { None } else { Some(Globs::compile(globs, roots, true)?) }))
     }
 
     /// Of a path in a root that has so many names. Each name is taken as it stands, and as forgiving file systems read
@@ -97,13 +122,13 @@ fn folded(name: &str) -> String {
     cased(name.trim_end_matches(['.', ' ']))
 }
 
-/// Without regard to case and wide letters.
+/// Without regard to case, wide letters and whether an accent is a character of its own.
 fn cased(text: &str) -> String {
     let plain = text.chars().map(|c| match c {
         '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
         c => c,
     });
-    plain.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
+    plain.flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfc().collect()
 }
 
 /// The short form that Windows keeps of a name (`GIT~1`), which stands for any name.

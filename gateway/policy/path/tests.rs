@@ -111,6 +111,29 @@ fn a_refusal_is_a_sentence_that_says_what_to_do() {
 }
 
 #[test]
+fn a_denied_folder_is_denied_however_it_is_written() {
+    for (glob, path) in [
+        ("secrets/", "/srv/data/a/secrets/b"),
+        ("a/secrets/", "/srv/data/a/secrets/b"),
+        ("/srv/data/keys/", "/srv/data/keys/a"),
+        ("/SRV/Data/keys", "/srv/data/keys/a"),
+        ("**/certs/", "/srv/data/x/certs/a"),
+        // Folders that the root is in.
+        ("/srv", "/srv/data/a"),
+        ("/srv/*", "/srv/data/a"),
+        ("/*/data", "/srv/data/a"),
+        // An accent of its own.
+        ("\u{e9}t\u{e9}", "/srv/data/e\u{301}te\u{301}"),
+        ("e\u{301}te\u{301}", "/srv/data/\u{c9}t\u{e9}/a"),
+    ] {
+        let rule =
+            Path::compile(&Spec { roots: owned(&["/srv/data"]), deny: owned(&[glob]), ..Spec::default() }).unwrap();
+        assert!(rule.check(path).unwrap_err().0.contains("never allowed"), "{glob} {path}");
+        assert!(rule.check("/srv/data/other").is_ok() || glob.starts_with("/srv") || glob.starts_with("/*"), "{glob}");
+    }
+}
+
+#[test]
 fn a_rule_that_means_nothing_does_not_compile() {
     let roots = owned(&["/srv/data"]);
     for (spec, words) in [
@@ -119,7 +142,17 @@ fn a_rule_that_means_nothing_does_not_compile() {
         (Spec { roots: owned(&["/srv/../etc"]), ..Spec::default() }, "must begin with / and be plain"),
         (Spec { roots: roots.clone(), base: Some("/srv".into()), ..Spec::default() }, "base: it must be a root"),
         (Spec { roots: roots.clone(), deny: owned(&["[a"]), ..Spec::default() }, "deny: \"[a\" is not a glob"),
-        (Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() }, "allow: a glob is empty"),
+        (Spec { roots: roots.clone(), allow: owned(&[""]), ..Spec::default() }, "allow: \"\" is empty"),
+        (Spec { roots: roots.clone(), allow: owned(&["docs/"]), ..Spec::default() }, "write docs/** for what is in"),
+        (Spec { roots: roots.clone(), deny: owned(&["./private"]), ..Spec::default() }, "\"./private\" fits no path"),
+        (Spec { roots: roots.clone(), deny: owned(&["a/../b"]), ..Spec::default() }, "\"a/../b\" fits no path"),
+        (Spec { roots: roots.clone(), deny: owned(&["a//b"]), ..Spec::default() }, "\"a//b\" fits no path"),
+        (Spec { roots: roots.clone(), deny: owned(&["/"]), ..Spec::default() }, "deny: \"/\" is empty"),
+        (
+            Spec { roots: roots.clone(), deny: owned(&["/etc/*"]), ..Spec::default() },
+            "\"/etc/*\" is outside of all roots",
+        ),
+        (Spec { roots: roots.clone(), allow: owned(&["/srv/x/*"]), ..Spec::default() }, "outside of all roots"),
         (Spec { roots, max_bytes: 0, ..Spec::default() }, "max_bytes must be from 1 to 65536"),
         (Spec { roots: vec!["/a".into(); 1001], ..Spec::default() }, "more than 1000 entries"),
     ] {
