@@ -720,6 +720,34 @@ fn a_caller_with_other_rights_is_another_class() {
     assert_ne!(policy.class(&with, "/mcp").mark(), policy.class(&SOMEBODY, "/mcp").mark());
 }
 
+/// A keyword that is not one would be left out without a word, and everything would pass.
+#[test]
+fn a_schema_has_keywords_that_there_are() {
+    let rule = |schema: Value| {
+        mistakes(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"schema": schema}}}]))[0].1.clone()
+    };
+    let deep = json!({"properties": {"pattern": {"items": {"anyOf": [{"propertis": {}}]}}}});
+    for (schema, words) in [
+        (
+            json!({"minLenght": 5}),
+            "has the keyword `minLenght`, which JSON Schema 2020-12 does not have; did you mean `minLength`?",
+        ),
+        (deep, "`propertis`"),
+        (json!({"if": {"dependencies": {}}}), "`dependencies`"),
+        (json!({"nullable": true}), "`nullable`"),
+        (json!({"type": "string", "format": "emial"}), "emial"),
+        (json!({"type": "strin"}), "is no schema"),
+    ] {
+        let said = rule(schema.clone());
+        assert!(said.contains(words), "{schema}: {said}");
+    }
+    // Members may have any name, and constants any form.
+    policy(json!([{"name": "a", "effect": "allow", "arguments": {"/x": {"schema": {
+        "$defs": {"minLenght": {"type": "string", "format": "email"}}, "properties": {"foo": {"$ref": "#/$defs/minLenght"}},
+        "const": {"minLenght": 1}, "enum": [{"propertis": 1}], "dependentRequired": {"foo": ["bar"]},
+    }}}}]));
+}
+
 /// The way of docs/policy.md to close the members of an argument.
 #[test]
 fn members_of_an_argument_are_open_until_a_schema_closes_them() {

@@ -7,17 +7,98 @@ use crate::Refusal;
 
 const MAX_BYTES: usize = 64 * 1024;
 const MAX_WORDS: usize = 300;
+/// What the keywords of 2020-12 hold: one schema, a list of them, or some by name.
+const ONE: [&str; 11] = [
+    "additionalProperties",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+/// The others.
+const PLAIN: [&str; 37] = [
+    "$anchor",
+    "$comment",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$id",
+    "$ref",
+    "$schema",
+    "const",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "dependentRequired",
+    "deprecated",
+    "description",
+    "enum",
+    "examples",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "pattern",
+    "readOnly",
+    "required",
+    "title",
+    "type",
+    "uniqueItems",
+    "writeOnly",
+];
 
 pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     if schema.to_string().len() > MAX_BYTES {
         return Err(format!("is longer than {MAX_BYTES} bytes"));
     }
+    known(schema)?;
     let options = jsonschema::options()
         .with_draft(Draft::Draft202012)
         .offline()
         .should_validate_formats(true)
+        .should_ignore_unknown_formats(false)
         .with_pattern_options(PatternOptions::regex().size_limit(1 << 20));
     options.build(schema).map_err(|error| format!("is no schema: {}", short(&error.to_string())))
+}
+
+/// Every keyword of a schema is one: another would allow everything that it was meant to refuse.
+fn known(schema: &Value) -> Result<(), String> {
+    for (name, value) in schema.as_object().into_iter().flatten() {
+        let inner: Vec<&Value> = match name.as_str() {
+            name if ONE.contains(&name) => vec![value],
+            name if LIST.contains(&name) => value.as_array().into_iter().flatten().collect(),
+            name if NAMED.contains(&name) => value.as_object().into_iter().flatten().map(|(_, one)| one).collect(),
+            name if PLAIN.contains(&name) => Vec::new(),
+            name => return Err(unknown(name)),
+        };
+        inner.into_iter().try_for_each(known)?;
+    }
+    Ok(())
+}
+
+fn unknown(name: &str) -> String {
+    let all = [&ONE[..], &LIST, &NAMED, &PLAIN].concat();
+    let near = all.iter().map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
+    let near = near.filter(|(distance, known)| *distance <= (known.len() / 3).max(1));
+    let near = near.map(|(_, near)| format!("; did you mean `{near}`?")).unwrap_or_default();
+    format!("has the keyword `{}`, which JSON Schema 2020-12 does not have{near}", short(name))
 }
 
 pub(crate) fn check(schema: &Validator, value: &Value) -> Result<(), Refusal> {
