@@ -5,7 +5,7 @@ mod comparisons;
 mod inspect;
 mod world;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cel::extractors::This;
@@ -14,7 +14,7 @@ use regex::Regex;
 
 use crate::arguments::{expression, pointer, undisguised};
 use crate::{Refusal, Subject, Target};
-use inspect::Findings;
+use inspect::{Findings, Shape};
 
 const MAX_BYTES: usize = 2048;
 /// Most arguments that are named when one of them has another type.
@@ -84,13 +84,20 @@ impl Condition {
         self.findings.uses("subject")
     }
 
-    /// Whether the arguments have a name that it goes by, in other letters: it would take for absent what a reader that
-    /// ignores case finds.
+    /// Whether the arguments have a name that it goes by in other letters, or a value of another type than what it is
+    /// compared with: it would take for absent, or for another one, what a lenient reader finds.
     ///
     /// # Errors
     /// The argument that must be written otherwise.
     pub(crate) fn undisguised(&self, arguments: &serde_json::Value) -> Result<(), Refusal> {
-        self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))
+        self.findings.members.iter().try_for_each(|steps| undisguised(arguments, steps))?;
+        for (steps, shapes) in &self.findings.shapes {
+            if !shaped(arguments, steps, shapes) {
+                let words: Vec<&str> = shapes.iter().map(|shape| shape.words()).collect();
+                return Err(Refusal(format!("the argument {} must be {} here", pointer(steps), words.join(" or "))));
+            }
+        }
+        Ok(())
     }
 
     /// Whether it holds.
@@ -172,6 +179,27 @@ fn missing<'a>(arguments: &serde_json::Value, steps: &'a [String]) -> Option<&'a
         }
     }
     None
+}
+
+/// Whether what stands there is one of these; what is not there, or null, is not taken for anything.
+fn shaped(value: &serde_json::Value, steps: &[String], shapes: &BTreeSet<Shape>) -> bool {
+    use serde_json::Value as Json;
+    let Some((step, rest)) = steps.split_first() else {
+        return match value {
+            Json::Null => true,
+            Json::String(_) => shapes.contains(&Shape::Text),
+            Json::Number(_) => shapes.contains(&Shape::Number),
+            Json::Bool(_) => shapes.contains(&Shape::Flag),
+            Json::Array(_) | Json::Object(_) => false,
+        };
+    };
+    match value {
+        Json::Array(items) if step == "*" => items.iter().all(|item| shaped(item, rest, shapes)),
+        Json::Array(items) => {
+            step.parse().ok().and_then(|at: usize| items.get(at)).is_none_or(|item| shaped(item, rest, shapes))
+        }
+        value => value.get(step).is_none_or(|inner| shaped(inner, rest, shapes)),
+    }
 }
 
 /// An argument that is there, and its type.

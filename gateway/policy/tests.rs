@@ -710,6 +710,44 @@ fn a_condition_is_not_evaded_by_other_letters() {
     assert_eq!(decided("allow", safe, json!({"x": 1})).0, Expect::Allow);
 }
 
+/// `["delete"] == "delete"` for readers that take a list of one for its item, and "true" is true.
+#[test]
+fn a_condition_is_not_evaded_by_other_types() {
+    let all = json!({"name": "all", "effect": "allow"});
+    let decided = |effect: &str, when: &str, arguments: &Value| {
+        let one = json!({"name": "one", "effect": effect, "when": when});
+        let policies = if effect == "deny" { json!([all, one]) } else { json!([one]) };
+        let outcome = ask(&policy(policies), &SOMEBODY, "a__b", arguments.clone());
+        (outcome.decision, outcome.words.unwrap_or_default())
+    };
+    for (when, said, bad) in [
+        (r#"has(arguments.mode) && arguments.mode == "delete""#, "/mode must be text", json!({"mode": ["delete"]})),
+        (r#""delete" == arguments["mode"]"#, "/mode must be text", json!({"mode": {"x": 1}})),
+        ("has(arguments.force) && arguments.force == true", "/force must be true or false", json!({"force": "true"})),
+        ("has(arguments.n) && arguments.n == 3", "/n must be a number", json!({"n": "3"})),
+        (r#"arguments.m in ["drop", "delete"]"#, "/m must be text", json!({"m": ["drop"]})),
+        (r#"arguments.l.exists(x, x == "rm")"#, "/l/* must be text", json!({"l": ["a", ["rm"]]})),
+        (r#"arguments.l[0] == "rm""#, "/l/* must be text", json!({"l": [["rm"]]})),
+        (r#"arguments.m == "a" || arguments.m == 1"#, "/m must be text or a number", json!({"m": true})),
+    ] {
+        let (decision, words) = decided("deny", when, &bad);
+        assert!(decision == Expect::Deny && words.contains(said), "{when}: {words}");
+    }
+    // `!=` is true for what is of another type.
+    let allow = r#"arguments.mode != "delete""#;
+    assert_eq!(decided("allow", allow, &json!({"mode": ["delete"]})).0, Expect::Deny);
+    for (when, good) in [
+        (r#"has(arguments.mode) && arguments.mode == "delete""#, json!({"mode": "list"})),
+        (r#"has(arguments.mode) && arguments.mode == "delete""#, json!({"mode": null})),
+        (r#"has(arguments.mode) && arguments.mode == "delete""#, json!({})),
+        (r#"type(arguments.m) == type([]) || arguments.m == "delete""#, json!({"m": 1})),
+        (r#"arguments.m == "a" || arguments.m == 1"#, json!({"m": 2})),
+        ("arguments.n == 3", json!({"n": 3.5})),
+    ] {
+        assert_eq!(decided("deny", when, &good).0, Expect::Allow, "{when} {good}");
+    }
+}
+
 #[test]
 fn a_caller_with_other_rights_is_another_class() {
     let policy = policy(json!([{"name": "a", "effect": "allow", "who": {"roles": ["admin"]}}]));

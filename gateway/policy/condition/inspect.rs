@@ -1,8 +1,9 @@
 //! What a condition refers to and how much work it may be, from its syntax tree alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cel::IdedExpr;
+use cel::common::ast::operators::{EQUALS, IN, INDEX, NOT_EQUALS};
 use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 
 /// The variables, and the members of those whose shape is known.
@@ -35,9 +36,6 @@ const FUNCTIONS: [&str; 14] = [
 ];
 /// Deepest nesting of `all`, `exists`, `exists_one`, `map` and `filter`.
 const MAX_LOOPS: usize = 2;
-/// What the parser calls `a[b]` and `a in b`.
-const INDEX: &str = "_[_]";
-const IN: &str = "@in";
 const MAX_DEPTH: usize = 64;
 /// Most items written in a condition with nested loops.
 const MAX_ITEMS: usize = 64;
@@ -50,8 +48,39 @@ pub(crate) struct Findings {
     pub(crate) patterns: BTreeSet<String>,
     /// Members of arguments that it names, as steps from the top; `*` is every item of a list.
     pub(crate) members: BTreeSet<Vec<String>>,
+    /// What those are, by what is written beside them: `arguments.mode == "delete"`.
+    pub(crate) shapes: BTreeMap<Vec<String>, BTreeSet<Shape>>,
+    /// Those whose type it asks for itself.
+    typed: BTreeSet<Vec<String>>,
     loops: usize,
     items: usize,
+}
+
+/// What a value is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Shape {
+    Text,
+    Number,
+    Flag,
+}
+
+impl Shape {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Number => "a number",
+            Self::Flag => "true or false",
+        }
+    }
+
+    fn of(node: &IdedExpr) -> Option<Self> {
+        match &node.expr {
+            Expr::Literal(LiteralValue::String(_)) => Some(Self::Text),
+            Expr::Literal(LiteralValue::Int(_) | LiteralValue::UInt(_) | LiteralValue::Double(_)) => Some(Self::Number),
+            Expr::Literal(LiteralValue::Boolean(_)) => Some(Self::Flag),
+            _ => None,
+        }
+    }
 }
 
 impl Findings {
@@ -78,6 +107,7 @@ pub(crate) fn inspect(expression: &IdedExpr) -> Result<Findings, String> {
     let mut findings = Findings::default();
     let mut walk = Walk { findings: &mut findings, local: Vec::new(), depth: 0, loops: 0 };
     walk.expression(expression)?;
+    findings.shapes.retain(|place, _| !findings.typed.contains(place));
     if findings.loops >= MAX_LOOPS && findings.items > MAX_ITEMS {
         return Err(format!("has loops in loops and more than {MAX_ITEMS} items in lists"));
     }
@@ -196,6 +226,13 @@ impl Walk<'_> {
         }
     }
 
+    /// Notes what the value of a place is taken for.
+    fn compared(&mut self, node: &IdedExpr, with: &IdedExpr) {
+        if let (Some(place), Some(shape)) = (self.place(node).filter(|place| !place.is_empty()), Shape::of(with)) {
+            self.findings.shapes.entry(place).or_default().insert(shape);
+        }
+    }
+
     fn call(&mut self, name: &str, target: Option<&IdedExpr>, arguments: &[IdedExpr]) -> Result<(), String> {
         let operator = !name.starts_with(|c: char| c.is_ascii_alphabetic());
         if !operator && !FUNCTIONS.contains(&name) {
@@ -211,7 +248,17 @@ impl Walk<'_> {
         }
         match (name, arguments) {
             (INDEX, [operand, index]) => text(index).into_iter().for_each(|name| self.named(operand, name)),
-            (IN, [item, list]) => text(item).into_iter().for_each(|name| self.named(list, name)),
+            (IN, [item, list]) => {
+                text(item).into_iter().for_each(|name| self.named(list, name));
+                if let Expr::List(list) = &list.expr {
+                    list.elements.iter().for_each(|with| self.compared(item, with));
+                }
+            }
+            (EQUALS | NOT_EQUALS, [left, right]) => {
+                self.compared(left, right);
+                self.compared(right, left);
+            }
+            ("type", [of]) => self.findings.typed.extend(self.place(of)),
             _ => {}
         }
         target.into_iter().chain(arguments).try_for_each(|part| self.expression(part))
