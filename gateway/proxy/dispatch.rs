@@ -53,6 +53,7 @@ pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply 
         }
         _ => {
             let problem = Problem::method_not_found(&asked.request.method_name());
+            audit_denial(gateway, &asked, &problem);
             return done(&asked, Err(problem));
         }
     };

@@ -107,6 +107,7 @@ pub(crate) async fn receive(
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
     if request.id().is_empty() {
+        gateway.unasked(&request, inbound);
         notification(&session, &request);
         return accepted();
     }
@@ -119,12 +120,14 @@ pub(crate) async fn receive(
         Err(problem) => problem.reply(Some(&id), Era::Legacy),
     };
     let ok = || Ok(b"{}".to_vec());
+    let noted =
+        |result: Result<Vec<u8>, Problem>| reply(result.inspect_err(|problem| gateway.unmade(problem, inbound)));
     match request.method {
         Method::Ping => reply(ok()),
-        Method::SetLevel => reply(set_level(&session, &request).and_then(|()| ok())),
-        Method::Initialize => reply(Err(Problem::new(code::INVALID_REQUEST, "the session is initialized already"))),
+        Method::SetLevel => noted(set_level(&session, &request).and_then(|()| ok())),
+        Method::Initialize => noted(Err(Problem::new(code::INVALID_REQUEST, "the session is initialized already"))),
         method if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") => {
-            reply(Err(Problem::method_not_found(&request.method_name())))
+            noted(Err(Problem::method_not_found(&request.method_name())))
         }
         method => {
             let asked = match ready(gateway, setup, principal, session, inbound, request).await {

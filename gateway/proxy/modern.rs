@@ -36,6 +36,7 @@ pub(crate) async fn receive(
 ) -> Reply {
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
+        gateway.unasked(&request, inbound);
         return accepted();
     }
     let id = request.id_bytes();

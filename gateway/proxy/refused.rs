@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use lockgate_authn::{Principal, Unknown};
 use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::Refused;
@@ -33,6 +34,14 @@ impl Gateway {
     /// A request of somebody who is known, with the error that it gets.
     pub(crate) fn unmade(&self, problem: &Problem, inbound: &Inbound) {
         self.refused(why(problem), problem.message.clone(), Some(&inbound.principal), Some(&inbound.endpoint));
+    }
+
+    /// A notification; one that is called as a request is leaves a record, because somebody may be trying what is done.
+    pub(crate) fn unasked(&self, note: &Request, inbound: &Inbound) {
+        let name = note.method_name();
+        if !name.starts_with("notifications/") {
+            self.unmade(&Problem::invalid(format!("`{name}` needs an id: nothing is done")), inbound);
+        }
     }
 
     /// The answer to a message whose session is not there. Only the trail knows whether it is somebody else's.

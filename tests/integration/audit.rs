@@ -282,6 +282,40 @@ async fn records_name_the_key_the_scope_and_the_trial() {
     assert!(!none.contains("rule=") && none.contains(r#"reason="unknown tool: a__none""#), "{none}");
 }
 
+/// What is tried in a session without being done is seen, as it is in the modern era.
+#[tokio::test]
+async fn probes_are_recorded_in_both_eras() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("audit.jsonl");
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "audit": {"file": file}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for method in ["tools/delete", "notifications/none", "server/discover", "tasks/get"] {
+        assert_eq!(session.ask(method, json!({})).await.code(), -32601, "{method}");
+    }
+    assert_eq!(session.ask("logging/setLevel", json!({"level": "loud"})).await.code(), -32602);
+    assert_eq!(gate.modern("/mcp", "tools/erase", json!({})).await.code(), -32601);
+    for reason in ["tools/delete", "notifications/none", "server/discover", "tools/erase"] {
+        let told = recorded(
+            &file,
+            json!({"kind": "refusal", "reason": "not_found", "words": format!("method not found: {reason}")}),
+        )
+        .await;
+        assert_eq!(told["who"], "user", "{told}");
+    }
+    recorded(&file, json!({"kind": "decision", "decision": "deny", "method": "tasks/get"})).await;
+    recorded(&file, json!({"kind": "refusal", "words": "`params.level` is not a log level"})).await;
+    // A request without an id is none: nothing is done, and it is seen; a notification is nothing to speak of.
+    let quiet = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+    let call = json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "a__t", "arguments": {}}});
+    for body in [&quiet, &call] {
+        assert_eq!(session.post(body.to_string()).send(gate.address).await.status, 202);
+    }
+    recorded(&file, json!({"kind": "refusal", "words": "`tools/call` needs an id: nothing is done"})).await;
+    assert!(!records(&file).iter().any(|record| record.to_string().contains("cancelled")));
+    assert_eq!(server.count("tools/call"), 0);
+}
+
 /// The same over stdio, for all that can be sent there.
 #[tokio::test]
 async fn refusals_over_stdio_are_recorded_like_those_over_http() {
