@@ -107,6 +107,11 @@ fn plain(uri: &str) -> String {
 
 /// The text without one layer of percent escapes; `None` when it has none.
 fn decoded(text: &str) -> Option<String> {
+    unescaped(text).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The bytes of a text whose escapes are decoded once; nothing when it has none.
+pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut rest, mut found) = (Vec::with_capacity(text.len()), text.as_bytes(), false);
     while let [first, tail @ ..] = rest {
         let digit = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16));
@@ -116,5 +121,5 @@ fn decoded(text: &str) -> Option<String> {
         rest = if byte.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
         found |= byte.is_some();
     }
-    found.then(|| String::from_utf8_lossy(&bytes).into_owned())
+    found.then_some(bytes)
 }

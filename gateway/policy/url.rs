@@ -18,6 +18,18 @@ use crate::Refusal;
 use host::{Hosts, Named};
 use text::Parts;
 
+/// Networks that a wider one does not take along: this machine, the link, metadata of clouds.
+const APART: [&str; 8] = [
+    "0.0.0.0/8",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "100.100.100.200/32",
+    "::/128",
+    "::1/128",
+    "fe80::/10",
+    "fd00:ec2::254/128",
+];
+
 /// The rule as it is written in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -30,7 +42,8 @@ pub struct Spec {
     /// the like, names without a dot, names that spell an address). A name of a stranger may still resolve to an address nearby, so for a server that
     /// resolves names by itself this is a courtesy and no protection.
     pub any_host: bool,
-    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name. Default none.
+    /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name. Default none. Those of this machine,
+    /// of the link and of cloud metadata are only allowed by a network that has no others.
     pub addresses: Vec<String>,
     /// Ports. Default: the port that the scheme stands for.
     pub ports: Vec<u16>,
@@ -196,12 +209,19 @@ impl Url {
             return Err(ambiguous());
         }
         match host::read(parts.host, &parsed).map_err(refusal)? {
-            Named::Address(address) if self.addresses.iter().any(|net| net.contains(&address)) => Ok(Matched::Address),
+            Named::Address(address) if self.has(address) => Ok(Matched::Address),
             Named::Address(address) => Err(refusal(format!(
                 "the host is the address {address}, which is not allowed: use the name of an allowed host"
             ))),
             Named::Name(name) => self.hosts.decide(&name).map_err(refusal),
         }
+    }
+
+    /// Whether a network of the list has this address; where it is one of those apart, one that is no wider than they are.
+    fn has(&self, address: IpAddr) -> bool {
+        let apart: Vec<IpNet> = APART.iter().filter_map(|net| net.parse().ok()).collect();
+        let meant = |net: &IpNet| apart.iter().all(|one: &IpNet| !one.contains(&address) || one.contains(net));
+        self.addresses.iter().any(|net| net.contains(&address) && meant(net))
     }
 
     fn path(&self, parts: &Parts<'_>, url: &::url::Url) -> Result<(), Refusal> {

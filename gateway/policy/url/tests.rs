@@ -55,6 +55,24 @@ fn at_most_two_in_a_hundred_benign_urls_are_refused() {
 }
 
 #[test]
+fn a_wide_network_does_not_take_this_machine_along() {
+    let passes = |net: &str, url: &str| {
+        let spec = Spec { schemes: owned(&["http"]), addresses: owned(&[net]), ..Spec::default() };
+        Url::compile(&spec).unwrap().check(url).is_ok()
+    };
+    for host in ["127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "100.100.100.200"] {
+        assert!(!passes("0.0.0.0/0", &format!("http://{host}/")), "{host}");
+        assert!(passes(&format!("{host}/32"), &format!("http://{host}/")), "{host}");
+    }
+    for host in ["::1", "::", "fe80::1", "fd00:ec2::254"] {
+        assert!(!passes("::/0", &format!("http://[{host}]/")), "{host}");
+        assert!(passes(host, &format!("http://[{host}]/")), "{host}");
+    }
+    assert!(passes("0.0.0.0/0", "http://192.0.2.7/") && passes("10.0.0.0/8", "http://10.1.2.3/"));
+    assert!(passes("127.0.0.0/8", "http://127.0.0.1/") && !passes("169.0.0.0/8", "http://169.254.169.254/"));
+}
+
+#[test]
 fn what_is_allowed_is_told_within_bounds() {
     assert_eq!(
         rule("port").allowed(),

@@ -1,6 +1,8 @@
 //! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere is refused. Only the
 //! cuts are made here; what the parts mean is for the parser.
 
+use crate::reading::unescaped;
+
 /// The parts of `scheme://host[:port][/path][?query][#fragment]`.
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
@@ -127,6 +129,10 @@ pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
     let decoded = lower.replace("%25", "%");
     if ["%2f", "%5c", "%00", "%0a", "%0d"].iter().any(|escape| decoded.contains(escape)) {
         return wrong("an escaped separator or line end");
+    }
+    // Some readers take `%c0%ae` for a dot, and others `%u002e`.
+    if decoded.contains("%u") || unescaped(path).is_some_and(|bytes| std::str::from_utf8(&bytes).is_err()) {
+        return wrong("an escape that is not of UTF-8");
     }
     if path.contains("//") {
         return wrong("an empty segment");
