@@ -109,15 +109,17 @@ fn check(Configured { config, mut warnings, around }: Configured, json: bool) ->
     Ok((text, ExitCode::SUCCESS))
 }
 
-/// What there is to be said of a policy that puts values in and is got past.
+/// What there is to be said of a policy that looks at arguments and is got past.
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
     let place = Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or_default(), column: 0 };
     let (policy, other) = (&found.policy, &found.other);
-    let what = format!(
-        "policy {policy} puts values in with `set`, but policy {other} may allow the same calls as they are sent"
-    );
-    Problem::warning(place, "", what).hint(format!("narrow what {other} is about, or give it the same `set`"))
+    let (does, same) = match found.sets {
+        true => ("puts values in with `set`", "the same `set`"),
+        false => ("looks at arguments", "the same rules, or make them a `deny` policy"),
+    };
+    let what = format!("policy {policy} {does}, but policy {other} may allow the same calls as they are sent");
+    Problem::warning(place, "", what).hint(format!("narrow what {other} is about, or give it {same}"))
 }
 
 /// The folders of cases beside the policy files.

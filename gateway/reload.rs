@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use inotify::{EventStream, Inotify, WatchDescriptor, WatchMask};
 use lockgate_authn::key::Key;
-use lockgate_config::{Config, Loaded, Place, Problem, Report, Sources};
+use lockgate_config::{Config, Loaded, Place, Problem, Report, Severity, Sources};
 use lockgate_telemetry::Guard;
 
 use crate::app::App;
@@ -104,8 +104,11 @@ fn say_what_is_good_again(told: &mut Option<String>) {
 
 fn say_what_is_wrong(report: &Report) {
     tracing::error!("the configuration stays as it was, because the new one has mistakes");
-    for mistake in &report.problems {
-        tracing::error!(%mistake, "a mistake in the new configuration");
+    for problem in &report.problems {
+        match problem.severity {
+            Severity::Error => tracing::error!(mistake = %problem, "a mistake in the new configuration"),
+            Severity::Warning => tracing::warn!(%problem, "beside the mistakes"),
+        }
     }
 }
 

@@ -83,10 +83,20 @@ impl Explain {
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
-        if let Some(words) = misspelt(kind, &asked.own) {
+        // What hides it whatever policies say.
+        let other = match misspelt(kind, &asked.own) {
+            Some(words) => Some((DEFAULT, words, Vec::new())),
+            None if kind == Kind::Tool && configured.around.is_unapproved(&asked.server, &asked.own) => {
+                let name = format!("{}/{}", asked.server, asked.own);
+                let change = format!("`lockgate pins approve {name}`, once it is looked at");
+                Some(("pins", format!("{name} is not in the lock file of approved tools"), vec![change]))
+            }
+            None => None,
+        };
+        if let Some((rule, words, changes)) = other {
             explanation.decision = Expect::Hidden.as_str();
-            explanation.rule = DEFAULT.to_owned();
-            (explanation.words, explanation.forwards, explanation.changes) = (Some(words), None, Vec::new());
+            explanation.rule = rule.to_owned();
+            (explanation.words, explanation.forwards, explanation.changes) = (Some(words), None, changes);
         }
         let text = if json { serde_json::to_string_pretty(&explanation)? } else { told(&explanation) };
         Ok((text, ExitCode::SUCCESS))

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use lockgate_config::Config;
 use lockgate_policy::cases::{Asked, Caller};
+use lockgate_policy::pin::{Reaction, Standing};
 use lockgate_policy::{Annotations, Kind};
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
@@ -68,6 +69,14 @@ impl Surroundings {
         }
         let pin = around.proxy.pins.lock.as_ref().and_then(|lock| lock.pin(server, own));
         Ok(pin.map(|pin| pin.definition.to_string().into_bytes()))
+    }
+
+    /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has changed only the gateway sees.
+    pub(crate) fn is_unapproved(&self, server: &str, own: &str) -> bool {
+        let Some(around) = self.config().filter(|around| !around.tools.runs(server)) else { return false };
+        let pins = &around.proxy.pins;
+        let known = pins.lock.as_ref().map(|lock| lock.pin(server, own).is_some());
+        known == Some(false) && pins.reaction(Standing::New) == Reaction::Quarantine
     }
 
     /// The tools of a server as far as they are known: those of a built-in one, or those that were approved.

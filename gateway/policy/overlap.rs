@@ -1,4 +1,4 @@
-//! Policies that put values in and are got past: another one allows the same calls without looking at arguments. It is for
+//! Policies that look at arguments and are got past: another one allows the same calls without looking at them. It is for
 //! people who check policies, and goes by how patterns are written, so it tells what may be; it decides nothing.
 
 use globset::Glob;
@@ -11,10 +11,12 @@ use crate::{Kind, Policy};
 /// Most of them that are told.
 const MAX_TOLD: usize = 20;
 
-/// A policy with `set`, and another one that allows the same without.
+/// A policy with rules for arguments, and another one that allows the same without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
     pub policy: String,
+    /// It also puts values in.
+    pub sets: bool,
     /// The file and line where it stands.
     pub place: String,
     /// The policy that allows the same whatever the arguments are.
@@ -26,13 +28,13 @@ impl Policy {
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
         let allows = || self.rules.iter().filter(|rule| rule.effect == Effect::Allow && !rule.dry_run);
-        let sets = allows().filter(|rule| rule.arguments.as_ref().is_some_and(|arguments| arguments.sets()));
-        let pairs = sets.flat_map(|rule| {
+        let pairs = allows().filter(|rule| rule.arguments.is_some()).flat_map(|rule| {
             let others = allows().filter(|other| other.arguments.is_none() && other.when.is_none());
             others.filter(|other| gets_past(other, rule)).map(move |other| (rule, other))
         });
         let told = pairs.take(MAX_TOLD).map(|(rule, other)| Overlap {
             policy: rule.name.to_string(),
+            sets: rule.arguments.as_ref().is_some_and(|arguments| arguments.sets()),
             place: rule.place.clone(),
             other: other.name.to_string(),
         });

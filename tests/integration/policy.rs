@@ -103,6 +103,21 @@ fn a_check_tells_of_a_set_that_is_got_past() {
         "{told}"
     );
     assert!(check("y/*").starts_with("ok: 2 policies"));
+    // So are rules that put nothing in; those of a policy that denies are not.
+    let check = |effect: &str| {
+        let text = format!(
+            "policies:\n  - {{ name: open, effect: allow }}\n  - name: limited\n    effect: {effect}\n    what: {{ tools: [x/echo] }}\n    arguments: {{ /limit: {{ value: {{ max: 10 }} }} }}\n"
+        );
+        std::fs::write(folder.path().join("p.yaml"), text).unwrap();
+        let out = command().args(["policy", "check", "p.yaml"]).current_dir(folder.path()).output().unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert!(
+        check("allow").contains("policy limited looks at arguments, but policy open may allow"),
+        "{}",
+        check("allow")
+    );
+    assert!(check("deny").starts_with("ok: 2 policies"));
 }
 
 /// What is explained of a built-in tool is what the gateway does with it.

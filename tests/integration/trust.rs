@@ -47,10 +47,14 @@ async fn a_tool_that_changes_under_us_is_gone_until_it_is_approved() {
     assert!(!listed("a__t").await && !listed("a__u").await);
     let shown = lockgate(&folder, &["tools"]);
     assert!(text(&shown).contains("quarantined: a/t (new)"), "{}", text(&shown));
+    let explained = |tool: &str| text(&lockgate(&folder, &["policy", "explain", "--call", tool]));
+    assert!(explained("a/t").starts_with("hidden, by pins: a/t is not in the lock file"), "{}", explained("a/t"));
+    assert!(explained("a/t").contains("`lockgate pins approve a/t`"), "{}", explained("a/t"));
     let approved = lockgate(&folder, &["pins", "approve", "--all"]);
     assert!(approved.status.success() && text(&approved).contains("approved a/t"), "{}", text(&approved));
     until("what is approved is there", async || listed("a__t").await.then_some(())).await;
     assert_eq!(gate.call("a__t").await.code(), 0);
+    assert!(explained("a/t").starts_with("allow"), "{}", explained("a/t"));
     assert!(lockgate(&folder, &["pins", "diff"]).status.success());
     // The rug is pulled.
     stage.store(1, Ordering::SeqCst);
