@@ -9,18 +9,18 @@ use crate::tree::{files, root};
 
 /// Policy files and how many cases each has.
 const POLICIES: [(&str, usize); 8] = [
-    ("commands.yaml", 9),
+    ("commands.yaml", 19),
     ("databases.yaml", 21),
     ("deny-all.yaml", 5),
-    ("developer.yaml", 116),
-    ("filesystem.yaml", 37),
-    ("rates.yaml", 2),
-    ("read-only.yaml", 76),
-    ("web.yaml", 8),
+    ("developer.yaml", 173),
+    ("filesystem.yaml", 97),
+    ("rates.yaml", 7),
+    ("read-only.yaml", 114),
+    ("web.yaml", 20),
 ];
 
 /// Cases of several files together.
-const TOGETHER: (&str, usize) = ("together.yaml", 9);
+const TOGETHER: [(&str, usize); 2] = [("together-read-only.yaml", 12), ("together.yaml", 36)];
 
 /// What a case names, of servers that nobody knows anything of.
 fn asked(_: Kind, name: &str, _: &str) -> Result<Asked, String> {
@@ -32,7 +32,7 @@ fn asked(_: Kind, name: &str, _: &str) -> Result<Asked, String> {
 #[test]
 fn policies_decide_as_their_cases_say() {
     let cwd = &root();
-    for (name, count) in POLICIES.into_iter().chain([TOGETHER]) {
+    for (name, count) in POLICIES.into_iter().chain(TOGETHER) {
         let path = cwd.join("policies/cases").join(name);
         let cases = policies::cases(&path, cwd).unwrap_or_else(|report| panic!("cases/{name}: {report}"));
         let mut named = cases.policies.clone();
@@ -59,7 +59,7 @@ fn every_policy_has_cases_and_is_explained() {
     };
     let names: Vec<&str> = POLICIES.iter().map(|(name, _)| *name).collect();
     assert_eq!(below("policies/"), names, "files of policies/");
-    let mut cases: Vec<&str> = names.iter().copied().chain([TOGETHER.0]).collect();
+    let mut cases: Vec<&str> = names.iter().copied().chain(TOGETHER.map(|(name, _)| name)).collect();
     cases.sort_unstable();
     assert_eq!(below("policies/cases/"), cases, "files of policies/cases/");
     let readme = files().iter().find(|file| file.path == "policies/README.md").map_or("", |file| &file.text);
