@@ -57,7 +57,7 @@ pub struct ModelSpec {
     /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`, `--include=text`; with a value that
     /// may be left out and is never a word of its own: `--color?=always|never`; with a value unless it is the last
     /// argument: `--merged~=path`; digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count`
-    /// (with sign and unit) or one of words with `|` between them.
+    /// (with sign and unit), `format` or `fields` (as git has them, without what starts gpg), or one of words with `|` between them.
     pub flags: Vec<String>,
     /// What the arguments that are no options are, in order: `text` or `path`; `path?` may be missing, `path...` repeats.
     pub operands: Vec<String>,
