@@ -23,6 +23,8 @@ mod order;
 mod parts;
 /// Records that one hash is over: what a change in them leaves, and what a writer leaves that ends before it.
 mod spans;
+/// Streams, which have no file.
+mod streams;
 /// What goes while nobody looks, and what goes while the writer runs.
 mod taken;
 

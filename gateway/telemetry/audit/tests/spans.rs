@@ -19,29 +19,17 @@ pub(super) fn chain(key: Option<&str>, spans: &[usize]) -> Vec<String> {
     String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect()
 }
 
-fn report(lines: &[String], key: Option<&str>, anchors: &[Anchor]) -> Report {
+pub(super) fn report(lines: &[String], key: Option<&str>, anchors: &[Anchor]) -> Report {
     of(&[lines], key, anchors, Extent::Whole)
 }
 
-fn of(parts: &[&[String]], key: Option<&str>, anchors: &[Anchor], extent: Extent) -> Report {
+pub(super) fn of(parts: &[&[String]], key: Option<&str>, anchors: &[Anchor], extent: Extent) -> Report {
     let part = |lines: &&[String]| {
         let text = lines.concat();
         let open = move || Ok(Box::new(std::io::Cursor::new(text.clone())) as Text<'static>);
         Part { name: "a".into(), open: Box::new(open), once: false }
     };
     verify(parts.iter().map(part).collect(), key, anchors, extent).unwrap()
-}
-
-/// What a process writes to a stream.
-fn stream(key: Option<&str>, spans: &[usize]) -> Vec<String> {
-    let mut chain = Chain::new(Seal::new(key), Tip::default(), 0);
-    chain.add(|out, _| out.extend_from_slice(br#","kind":"open","output":"stream""#));
-    chain.close();
-    for many in spans {
-        (0..*many).for_each(|_| chain.add(|out, _| event::plain(out, name!("kind"), "outcome")));
-        chain.close();
-    }
-    String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect()
 }
 
 fn hashes(lines: &[String]) -> Vec<usize> {
@@ -317,56 +305,6 @@ fn a_record_has_each_member_once() {
     assert!(broken.line == 1 && broken.why == "this is no record", "{broken:?}");
 }
 
-/// A collector cuts a stream wherever it likes; together its pieces are whole.
-#[test]
-fn a_piece_of_a_stream_says_what_it_cannot_show() {
-    let good = stream(Some(KEY), &[5, 4, 6, 3]);
-    let (one, other) = good.split_at(9);
-    assert!(of(&[one, other], Some(KEY), &[], Extent::Whole).intact);
-    let first = of(&[one], Some(KEY), &[], Extent::Part);
-    assert!(first.intact && first.last == Some(6), "{first:?}");
-    assert!(first.notes.iter().any(|note| note.starts_with("records 7 to 9 cannot be verified")), "{first:?}");
-    let second = of(&[other], Some(KEY), &[], Extent::Part);
-    assert!(second.intact && (second.first, second.last) == (Some(11), Some(19)), "{second:?}");
-    assert!(second.notes.iter().any(|note| note.starts_with("record 10 cannot be verified")), "{second:?}");
-    assert!(second.notes.iter().any(|note| note.starts_with("records 1 to 9 are not in these files")), "{second:?}");
-    // Only what is at an end is excused, and only to who asks for a part.
-    for (lines, extent) in [(one, Extent::Whole), (other, Extent::Whole)] {
-        assert!(!of(&[lines], Some(KEY), &[], extent).intact);
-    }
-    let mut changed = other.to_vec();
-    changed[3] = changed[3].replace("outcome", "success");
-    let broken = of(&[&changed], Some(KEY), &[], Extent::Part).broken.unwrap();
-    assert!(broken.why.starts_with("records 11 to 16 do not have the hash"), "{broken:?}");
-    assert!(!of(&[other], None, &[], Extent::Part).intact);
-    let gap = [&other[..1], &other[7..]].concat();
-    let broken = of(&[&gap], Some(KEY), &[], Extent::Part).broken.unwrap();
-    assert_eq!((broken.line, broken.why.as_str()), (2, "records 11 to 16 are missing before this one"));
-    // What comes after a part is nobody's fault.
-    let later = Anchor { seq: 99, hash: "0".repeat(64) };
-    assert!(of(&[one], Some(KEY), std::slice::from_ref(&later), Extent::Part).intact);
-    assert!(!of(&[&good], Some(KEY), &[later], Extent::Whole).intact);
-}
-
-/// Every process begins a chain in a stream, and an anchor is of one of them.
-#[test]
-fn an_anchor_of_a_stream_is_met_in_one_of_its_chains() {
-    let (one, other) = (stream(None, &[5]), stream(None, &[4, 1]));
-    let hash = |line: &str| line.split("\"hash\":\"").nth(1).unwrap()[..64].to_owned();
-    let anchors = |lines: &[String]| [Anchor { seq: 6, hash: hash(&lines[5]) }];
-    assert_ne!(hash(&one[5]), hash(&other[5]));
-    let both = [one.clone(), other.clone()].concat();
-    for lines in [&one, &other] {
-        let report = report(&both, None, &anchors(lines));
-        assert!(report.intact && report.chains == 2 && report.anchors == 1, "{report:?}");
-    }
-    assert!(report(&one, None, &anchors(&other)).broken.unwrap().why.contains("written anew"));
-    // Killed before the hash was written: nobody vouches for what it left.
-    let killed = [one[..3].to_vec(), other].concat();
-    let broken = report(&killed, None, &[]).broken.unwrap();
-    assert!(broken.line == 2 && broken.why.starts_with("no hash is over records 2 to 3"), "{broken:?}");
-}
-
 /// Only who asks for a part is excused records that do not verify, and no record has the number 0.
 #[test]
 fn nothing_forged_stands_before_the_first_record() {
@@ -395,41 +333,6 @@ fn nothing_forged_stands_before_the_first_record() {
     let part = of(&[&[forged(2, 3), good[3..].to_vec()].concat()], Some(KEY), &[anchor], Extent::Part);
     assert!(part.intact && part.first == Some(4) && part.anchors == 0, "{part:?}");
     assert!(part.notes.iter().any(|note| note == "anchors of records that are not in these files: 1"), "{part:?}");
-}
-
-/// Only a stream begins anew: behind a file, it would say of it what it likes.
-#[test]
-fn no_stream_follows_a_file() {
-    let file = chain(Some(KEY), &[5]);
-    let lines = [file, stream(Some(KEY), &[5])].concat();
-    let broken = report(&lines, Some(KEY), &[]).broken.unwrap();
-    assert_eq!((broken.line, broken.why.as_str()), (7, "the record follows record 6"));
-}
-
-/// Pieces of streams of several processes are taken in the order of their times.
-#[test]
-fn pieces_of_several_processes_are_put_in_order() {
-    let timed = |day: u32, spans: &[usize]| {
-        let mut chain = Chain::new(Seal::new(None), Tip::default(), 0);
-        let time =
-            |out: &mut Vec<u8>, at: u32| event::plain(out, name!("time"), &format!("2026-01-{day:02}T00:00:{at:02}Z"));
-        chain.add(|out, _| {
-            time(out, 0);
-            out.extend_from_slice(br#","kind":"open","output":"stream""#);
-        });
-        chain.close();
-        for (at, many) in (1..).zip(spans) {
-            (0..*many).for_each(|_| chain.add(|out, _| time(out, at)));
-            chain.close();
-        }
-        String::from_utf8(chain.bytes().to_vec()).unwrap().lines().map(|line| format!("{line}\n")).collect::<Vec<_>>()
-    };
-    let (one, two) = (timed(1, &[9, 9, 9]), timed(2, &[3, 3]));
-    let parts: [&[String]; 4] = [&one[..12], &one[12..], &two[..4], &two[4..]];
-    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
-        let report = of(&order.map(|at: usize| parts[at]), None, &[], Extent::Whole);
-        assert!(report.intact && report.chains == 2 && report.records == 35, "{order:?}: {report:?}");
-    }
 }
 
 /// Whoever may write in the folder must not get the gateway to write elsewhere.
