@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::write;
-use lockgate_proxy::budget::{Budget, Hold};
 use lockgate_proxy::face::{Endpoint, Events, Inbound, Reply, Text, Verb};
 use tokio::sync::mpsc;
 

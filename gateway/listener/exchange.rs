@@ -11,9 +11,9 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
 use lockgate_protocol::write;
-use lockgate_proxy::budget::{Budget, Hold};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;

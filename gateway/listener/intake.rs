@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
-use lockgate_proxy::budget::{Budget, Full, Hold};
+use lockgate_admission::budget::{Budget, Full, Hold};
 
 use crate::refusal::Refusal;
 

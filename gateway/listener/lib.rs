@@ -23,8 +23,8 @@ mod watch;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
-use lockgate_proxy::budget::Budget;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_telemetry::Rejection;
 

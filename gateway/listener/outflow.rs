@@ -11,8 +11,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use lockgate_admission::budget::Hold;
 use lockgate_protocol::{sse, write};
-use lockgate_proxy::budget::Hold;
 use lockgate_proxy::face::{Events, Outgoing, Reply, Text};
 use tokio::time::{Instant, Sleep};
 

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
+use lockgate_admission::budget::DROPPED;
 use lockgate_protocol::{code, write};
-use lockgate_proxy::budget::DROPPED;
 use lockgate_telemetry::Rejection;
 
 use crate::Receive;

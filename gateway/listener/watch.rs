@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
-use lockgate_proxy::budget::Budget;
+use lockgate_admission::budget::Budget;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

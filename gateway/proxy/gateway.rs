@@ -21,7 +21,6 @@ use lockgate_upstream::{Events, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::budget::Budget;
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::hub::{self, Hub};
 use crate::inspect::{self, Suspect};
@@ -31,6 +30,7 @@ use crate::sole::Sole;
 use crate::stage::Setup;
 use crate::streams::Streams;
 use crate::{Config, legacy, modern};
+use lockgate_admission::budget::Budget;
 
 /// See the module.
 pub struct Gateway {

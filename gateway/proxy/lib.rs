@@ -1,7 +1,6 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
 
 mod authorize;
-pub mod budget;
 mod catalog;
 mod config;
 mod dispatch;

@@ -22,9 +22,9 @@ use lockgate_telemetry::audit::Unwritable;
 use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-use crate::budget::DROPPED;
 use crate::face::{Reply, Text};
 use crate::session::TooMany;
+use lockgate_admission::budget::DROPPED;
 
 /// What stands for the policy in records of calls that need more scopes.
 const SCOPES: &str = "scopes";

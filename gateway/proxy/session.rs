@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
-use crate::budget::Budget;
 use crate::face::Endpoint;
 use crate::shares::{Share, Shares};
 use crate::talk;
+use lockgate_admission::budget::Budget;
 
 /// Calls of one session that run and can be cancelled.
 const MAX_RUNNING: usize = 1024;

@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
-use crate::budget::{Budget, Hold};
 use crate::response::scrub;
 use crate::session::{Log, Session};
+use lockgate_admission::budget::{Budget, Hold};
 
 /// Messages that wait for a modern client which reads slowly; further progress and logs are dropped.
 const BACKLOG: usize = 256;

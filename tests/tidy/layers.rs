@@ -5,20 +5,33 @@ use std::collections::BTreeMap;
 use crate::tree::{File, files, hold};
 
 /// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root puts all together.
-const TABLE: [(&str, &[&str]); 11] = [
+const TABLE: [(&str, &[&str]); 12] = [
+    ("admission", &[]),
     ("protocol", &[]),
     ("policy", &[]),
     ("telemetry", &[]),
     ("egress", &[]),
     ("authn", &["egress"]),
-    ("upstream", &["protocol", "egress", "telemetry"]),
-    ("tools", &["protocol", "policy", "egress", "upstream"]),
-    ("proxy", &["protocol", "authn", "policy", "upstream", "telemetry"]),
-    ("listener", &["protocol", "authn", "proxy", "telemetry"]),
+    ("upstream", &["admission", "protocol", "egress", "telemetry"]),
+    ("tools", &["admission", "protocol", "policy", "egress", "upstream"]),
+    ("proxy", &["admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
+    ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
     ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
     (
         "config",
-        &["protocol", "policy", "telemetry", "egress", "authn", "upstream", "tools", "proxy", "listener", "admin"],
+        &[
+            "admission",
+            "protocol",
+            "policy",
+            "telemetry",
+            "egress",
+            "authn",
+            "upstream",
+            "tools",
+            "proxy",
+            "listener",
+            "admin",
+        ],
     ),
 ];
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Empty};
-use lockgate_proxy::budget::SMALL;
+use lockgate_admission::budget::SMALL;
 use tokio::sync::mpsc;
 
 use super::*;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::StatusCode;
-use lockgate_proxy::budget::Budget;
+use lockgate_admission::budget::Budget;
 use lockgate_proxy::face::{Inbound, Text};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -7,7 +7,7 @@ use std::task::Context;
 use bytes::{Buf, Bytes};
 use http_body::Body;
 use http_body_util::Full;
-use lockgate_proxy::budget::Hold;
+use lockgate_admission::budget::Hold;
 
 use super::*;
 use crate::outflow::Outflow;

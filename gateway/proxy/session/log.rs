@@ -9,8 +9,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::budget::{Budget, Full, Hold, SMALL};
 use crate::face::Outgoing;
+use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
 /// How long a finished stream can still be resumed.
 const KEEP: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockgate_proxy::budget::Budget;
+use lockgate_admission::budget::Budget;
 
 use super::*;
 
