@@ -32,6 +32,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
+use crate::last_heard::LastHeard;
 use crate::status::{Load, State, Status, Trouble};
 use crate::{Event, Events, Upstream, supervise};
 
@@ -70,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) stale: Arc<Notify>,
     /// A call could not connect.
     pub(crate) suspect: Notify,
+    /// When the server last said anything on any connection.
+    pub(crate) last_heard: Arc<LastHeard>,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
     permits: Semaphore,
@@ -140,6 +143,7 @@ impl Shared {
             changed: Notify::new(),
             stale: Arc::default(),
             suspect: Notify::new(),
+            last_heard: Arc::new(LastHeard::new()),
             closing: CancellationToken::new(),
             breaker: Breaker::new(config.breaker.clone()),
             permits: Semaphore::new(config.limits.concurrency),

@@ -16,7 +16,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, modern, write};
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::call::{Conversation, LogLevel};
 use crate::client::subscribe::Topic;
@@ -24,7 +24,7 @@ use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, status_failure};
 use crate::process::Child;
-use crate::receiver::{Acknowledgements, Over};
+use crate::receiver::{Over, Receiver};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
@@ -44,11 +44,7 @@ pub(crate) struct Connection {
     /// JSON text of our `Implementation`.
     info: Arc<[u8]>,
     ids: AtomicU64,
-    over: Over,
-    /// Modern: who waits for the acknowledgement of which listen.
-    acknowledgements: Acknowledgements,
-    /// The lists have to be read again.
-    stale: Arc<Notify>,
+    receiver: Arc<Receiver>,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,
     /// Legacy: URIs subscribed to on this connection.
@@ -122,15 +118,7 @@ impl Link {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        link: Link,
-        peer: Peer,
-        child: Option<Child>,
-        info: Arc<[u8]>,
-        over: Over,
-        acknowledgements: Acknowledgements,
-        stale: Arc<Notify>,
-    ) -> Self {
+    pub(crate) fn new(link: Link, peer: Peer, child: Option<Child>, info: Arc<[u8]>, receiver: Arc<Receiver>) -> Self {
         if let (Era::Modern, Link::Http(link)) = (peer.revision.era(), &link) {
             let version = HeaderValue::from_static(peer.revision.as_str());
             link.carry([(HeaderName::from_static(modern::VERSION_HEADER), version)].into_iter().collect());
@@ -141,9 +129,7 @@ impl Connection {
             child: Mutex::new(child),
             info,
             ids: AtomicU64::new(FIRST_ID),
-            over,
-            acknowledgements,
-            stale,
+            receiver,
             level: AtomicU8::new(0),
             subscribed: Mutex::new(BTreeSet::new()),
         }
@@ -151,17 +137,17 @@ impl Connection {
 
     /// Whether it is known to be over.
     pub(crate) fn is_open(&self) -> bool {
-        !self.over.is_set() && matches!(&self.link, Link::Http(_))
+        !self.receiver.over.is_set() && matches!(&self.link, Link::Http(_))
             || matches!(&self.link, Link::Duplex(d) if d.is_open())
     }
 
     pub(crate) fn over(&self) -> &Over {
-        &self.over
+        &self.receiver.over
     }
 
     /// A call found out that it is over.
     pub(crate) fn mark_lost(&self, words: &str) {
-        self.over.set(words.to_owned());
+        self.receiver.over.set(words.to_owned());
     }
 
     /// Waits for the end of its process; for ever when there is none.
@@ -182,7 +168,7 @@ impl Connection {
     pub(crate) fn expect_acknowledgement(&self) -> (u64, oneshot::Receiver<BTreeSet<Topic>>) {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.acknowledgements.lock();
+        let mut waiting = self.receiver.acknowledgements.lock();
         waiting.retain(|_, sender: &mut oneshot::Sender<_>| !sender.is_closed());
         waiting.insert(id, sender);
         (id, receiver)
@@ -229,7 +215,7 @@ impl Connection {
             if method == Method::ToolsCall
                 && matches!(response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
             {
-                self.stale.notify_one();
+                self.receiver.stale.notify_one();
             }
             Ok(response)
         }
@@ -264,7 +250,7 @@ impl Connection {
 
     /// Ends it: session, stream, process.
     pub(crate) async fn close(&self, grace: std::time::Duration) {
-        self.over.set("it was closed".to_owned());
+        self.receiver.over.set("it was closed".to_owned());
         match &self.link {
             Link::Http(link) => drop(tokio::time::timeout(grace, link.delete()).await),
             Link::Duplex(duplex) => {

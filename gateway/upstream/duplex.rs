@@ -154,6 +154,7 @@ async fn read<R: AsyncRead + Unpin>(mut reader: R, mut lines: Lines, exchange: E
         match reader.read_buf(lines.space()).await {
             Ok(0) => break,
             Ok(_) => {
+                exchange.heard();
                 while let Some(line) = lines.next() {
                     exchange.line(line);
                 }

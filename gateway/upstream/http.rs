@@ -1,13 +1,14 @@
 //! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event stream.
 //! It repeats nothing, follows no redirect, and resumes a broken stream only where the server gave event ids.
 
+mod reading;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
 use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
@@ -22,13 +23,10 @@ use crate::call::Conversation;
 use crate::config::Limits;
 use crate::failure::{Failure, Kind};
 use crate::link::Inbox;
+use reading::Reading;
 
 /// Times a broken stream of one call is resumed.
 const MAX_RESUMES: usize = 5;
-/// Longest delay that a server may ask for before its stream is resumed.
-const MAX_RETRY: Duration = Duration::from_secs(10);
-/// How long the rest of a stream may take after its response, before its connection is given up.
-const DRAIN: Duration = Duration::from_millis(250);
 /// Questions of one server that wait for answers during one call.
 const MAX_QUESTIONS: usize = 16;
 
@@ -103,6 +101,7 @@ impl HttpLink {
     /// Posts one message and waits for its response.
     pub(crate) async fn post(self: &Arc<Self>, post: Post<'_>) -> Result<Posted, Failure> {
         let response = self.origin.send(post.message).await.map_err(|error| send_failure(&error))?;
+        self.inbox.heard();
         let (head, body) = response.into_parts();
         let streams = is_event_stream(&head.headers);
         let response = if streams && head.status.is_success() {
@@ -112,6 +111,7 @@ impl HttpLink {
             }
         } else {
             let text = body.collect_limited(self.limits.response_bytes).await.map_err(|error| body_failure(&error))?;
+            self.inbox.heard();
             self.read_response(text, post.id, head.status)?
         };
         Ok(Posted { status: head.status, headers: head.headers, response })
@@ -145,7 +145,7 @@ impl HttpLink {
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
     ) -> Result<Response, Failure> {
-        let mut reading = Reading::new(body, self.limits.event_bytes);
+        let mut reading = Reading::new(body, self);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
         loop {
@@ -192,7 +192,10 @@ impl HttpLink {
             );
         };
         match message {
-            Message::Response(response) if id.is_some() && response.number() == id => return Ok(Some(response)),
+            // An error without an id can only be about the request that the stream is for.
+            Message::Response(response) if id.is_some() && (response.number() == id || response.id().is_none()) => {
+                return Ok(Some(response));
+            }
             Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
             Message::Notification(note) => match (note.method, conversation) {
                 (Method::Progress, Some(conversation)) => conversation.progress(&note),
@@ -245,7 +248,7 @@ impl HttpLink {
                     opened(first);
                     first = false;
                     wait = Duration::from_millis(500);
-                    let mut reading = Reading::new(body, self.limits.event_bytes);
+                    let mut reading = Reading::new(body, self);
                     while let Ok(Some(event)) = reading.next().await {
                         if self.take(event, None, None, &mut questions).is_err() {
                             break;
@@ -269,74 +272,6 @@ impl HttpLink {
             if let Ok(response) = self.origin.send(request).await {
                 let _ = response.into_body().collect_limited(64 * 1024).await;
             }
-        }
-    }
-}
-
-/// A stream being read.
-struct Reading {
-    body: Option<Body>,
-    decoder: sse::Decoder,
-    max: usize,
-    last_id: Option<String>,
-    retry: Duration,
-}
-
-impl Reading {
-    fn new(body: Body, max: usize) -> Self {
-        Self {
-            body: Some(body),
-            decoder: sse::Decoder::new(max),
-            max,
-            last_id: None,
-            retry: Duration::from_millis(200),
-        }
-    }
-
-    fn resume(&mut self, body: Body) {
-        self.body = Some(body);
-        self.decoder = sse::Decoder::new(self.max);
-    }
-
-    /// The next event; `None` at the end of the stream.
-    async fn next(&mut self) -> Result<Option<sse::Event>, Failure> {
-        loop {
-            match self.decoder.next() {
-                Ok(Some(event)) => {
-                    if let Some(id) = &event.id {
-                        self.last_id = Some(id.to_string());
-                    }
-                    if let Some(ms) = event.retry {
-                        self.retry = Duration::from_millis(ms).min(MAX_RETRY);
-                    }
-                    return Ok(Some(event));
-                }
-                Ok(None) => {}
-                Err(_) => {
-                    let words = "the server sent an event larger than allowed (limits.event_bytes)";
-                    return Err(Failure::new(Kind::TooLarge, words).after_send());
-                }
-            }
-            let Some(body) = self.body.as_mut() else { return Ok(None) };
-            match body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.decoder.push(data);
-                    }
-                }
-                Some(Err(error)) => return Err(body_failure(&error)),
-                None => self.body = None,
-            }
-        }
-    }
-
-    /// Lets the stream end in the background, so that its connection can be used again.
-    fn drain(mut self) {
-        let Some(mut body) = self.body.take() else { return };
-        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
-        let mut rest = Box::pin(tokio::time::timeout(DRAIN, rest));
-        if rest.as_mut().now_or_never().is_none() {
-            tokio::spawn(rest);
         }
     }
 }

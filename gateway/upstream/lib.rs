@@ -13,6 +13,7 @@ mod duplex;
 mod failure;
 mod handshake;
 mod http;
+mod last_heard;
 mod link;
 mod lists;
 mod open;

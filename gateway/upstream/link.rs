@@ -16,6 +16,9 @@ pub(crate) trait Inbox: Send + Sync + 'static {
     /// A request of the server. Gives the response to send back as JSON text. `running` as above.
     fn question(&self, question: Request, running: Option<Arc<dyn Conversation>>) -> BoxFuture<'static, Bytes>;
 
+    /// Bytes of the server have come in, whatever they mean.
+    fn heard(&self) {}
+
     /// The connection is over and nothing more will come; called once, with words for a person.
     fn closed(&self, words: String);
 }

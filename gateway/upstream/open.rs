@@ -15,6 +15,7 @@ use crate::duplex::{Bounds, Duplex};
 use crate::failure::Kind;
 use crate::handshake::{self, Introduction, Refused};
 use crate::http::HttpLink;
+use crate::last_heard::LastHeard;
 use crate::link::Inbox;
 use crate::receiver::{Acknowledgements, Behind, Over, Pace, Receiver};
 use crate::status::Stage;
@@ -57,22 +58,24 @@ pub(crate) async fn open(shared: &Shared, role: Role) -> Result<(Connection, Ove
 }
 
 async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), Refused> {
-    let (over, acknowledgements) = (Over::default(), Acknowledgements::default());
+    let over = Over::default();
     let stale = Arc::clone(if matches!(role, Role::Scout) { &shared.survey.stale } else { &shared.stale });
     let (behind, capabilities) = match role {
         Role::Shared => (Behind::Anybody, json!({})),
         Role::Session(session, capabilities) => (Behind::Session(session), capabilities),
         Role::Scout => (Behind::Nobody, bridged()),
     };
-    let inbox: Arc<dyn Inbox> = Arc::new(Receiver {
+    let receiver = Arc::new(Receiver {
         slug: Arc::clone(&shared.slug),
         events: shared.events().clone(),
-        stale: Arc::clone(&stale),
+        stale,
         behind,
         over: over.clone(),
-        acknowledgements: Arc::clone(&acknowledgements),
+        acknowledgements: Acknowledgements::default(),
         logged: Pace::default(),
+        last_heard: LastHeard::of_connection(&shared.last_heard),
     });
+    let inbox: Arc<dyn Inbox> = receiver.clone();
     let known = shared.known_legacy.load(Ordering::Relaxed) && shared.config.era == EraChoice::Auto;
     let choice = if known { EraChoice::Legacy } else { shared.config.era };
     let intro = Introduction { info: Arc::clone(&shared.around.info), capabilities };
@@ -81,7 +84,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
     match result {
         Ok(peer) => {
             let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, child, info, over.clone(), acknowledgements, stale), over))
+            Ok((Connection::new(link, peer, child, info, receiver), over))
         }
         Err(refused) if refused.maybe_sse && matches!(shared.config.transport, Transport::Http { .. }) => {
             let duplex = sse_link(shared, &inbox).await.map_err(|_| refused)?;
@@ -89,7 +92,7 @@ async fn open_there(shared: &Shared, role: Role) -> Result<(Connection, Over), R
             let link = Link::Duplex(duplex);
             let peer = handshake::open(&link, EraChoice::Legacy, "sse", &intro).await?;
             let info = Arc::clone(&shared.around.info);
-            Ok((Connection::new(link, peer, None, info, over.clone(), acknowledgements, stale), over))
+            Ok((Connection::new(link, peer, None, info, receiver), over))
         }
         Err(mut refused) => {
             if let Some(child) = child {

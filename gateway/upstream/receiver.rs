@@ -17,6 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::call::{BoxFuture, ClientSession, Conversation, Unasked};
 use crate::client::subscribe::Topic;
+use crate::last_heard::LastHeard;
 use crate::link::Inbox;
 use crate::{Event, Events};
 
@@ -31,6 +32,7 @@ pub(crate) struct Receiver {
     pub(crate) over: Over,
     pub(crate) acknowledgements: Acknowledgements,
     pub(crate) logged: Pace,
+    pub(crate) last_heard: LastHeard,
 }
 
 /// Log messages outside of calls that are passed on within one second.
@@ -175,6 +177,10 @@ impl Inbox for Receiver {
                 Err(unasked) => refuse(code::INTERNAL, &unasked.to_string()),
             }
         })
+    }
+
+    fn heard(&self) {
+        self.last_heard.record();
     }
 
     fn closed(&self, words: String) {

@@ -48,7 +48,8 @@ pub(crate) async fn connect(
     if !is_event_stream(response.headers()) {
         return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
     }
-    let mut stream = Stream { body: response.into_body(), decoder: Decoder::new(bounds.message_bytes) };
+    let decoder = Decoder::new(bounds.message_bytes);
+    let mut stream = Stream { body: response.into_body(), decoder, inbox: Arc::clone(&inbox) };
     let first = timeout(ENDPOINT_WAIT, stream.next())
         .await
         .map_err(|_| Failure::new(Kind::Timeout, "the server opened an event stream but did not say where to POST"))?;
@@ -129,6 +130,7 @@ fn refusal(status: StatusCode) -> Failure {
 struct Stream {
     body: Body,
     decoder: Decoder,
+    inbox: Arc<dyn Inbox>,
 }
 
 /// Why no more events come.
@@ -159,6 +161,7 @@ impl Stream {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Ended::Broken(error.to_string())),
                 Some(Ok(frame)) => {
+                    self.inbox.heard();
                     if let Ok(data) = frame.into_data() {
                         self.decoder.push(data);
                     }

@@ -65,6 +65,8 @@ pub struct Load {
     /// Calls that wait for a place, and how many may.
     pub waiting: usize,
     pub queue: usize,
+    /// Since the server last said anything.
+    pub silent: Duration,
     pub breaker: BreakerState,
 }
 
@@ -114,6 +116,7 @@ impl Load {
             "concurrency": self.concurrency,
             "waiting": self.waiting,
             "queue": self.queue,
+            "silentMs": ms(&self.silent),
             "breaker": breaker,
         })
     }

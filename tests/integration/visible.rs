@@ -39,8 +39,10 @@ async fn bounds_and_breakers_of_servers_are_visible() {
     assert_ne!(gate.call("b__broken").await.code(), 0);
     let load = shown(&gate, "a").await["load"].clone();
     let wanted = json!({"startTimeoutMs": load["startTimeoutMs"], "timeoutMs": 20_000, "toolTimeoutsMs": {"slow": 30_000},
-        "running": 1, "concurrency": 3, "waiting": 0, "queue": 5, "breaker": {"state": "closed", "failures": 0}});
+        "running": 1, "concurrency": 3, "waiting": 0, "queue": 5, "silentMs": load["silentMs"],
+        "breaker": {"state": "closed", "failures": 0}});
     assert_eq!(load, wanted);
+    assert!(load["silentMs"].as_u64().is_some_and(|ms| ms < 10_000), "{load}");
     let breaker = shown(&gate, "b").await["load"]["breaker"].clone();
     assert_eq!(breaker["state"], "open", "{breaker}");
     assert!(breaker["why"].as_str().is_some_and(|why| !why.is_empty()), "{breaker}");

@@ -30,6 +30,7 @@ impl Shared {
             concurrency: limits.concurrency,
             waiting: self.queued.load(Ordering::Relaxed).min(limits.queue),
             queue: limits.queue,
+            silent: self.last_heard.get().elapsed(),
             breaker: self.breaker.state(Instant::now()),
         }
     }

@@ -110,6 +110,11 @@ impl Exchange {
         }
     }
 
+    /// Bytes have come in.
+    pub(crate) fn heard(&self) {
+        self.inbox.heard();
+    }
+
     /// Takes one message.
     pub(crate) fn message(self: &Arc<Self>, text: &Bytes) {
         match jsonrpc::parse(text.clone(), self.depth, From::Server) {
