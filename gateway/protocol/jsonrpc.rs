@@ -238,6 +238,8 @@ impl Parts {
                 let request = Request { method, method_span, id, params, has_params, meta, text };
                 Ok(if id.is_some() { Message::Request(request) } else { Message::Notification(request) })
             }
+            // Only an error may be without an id: whoever could not read a request cannot name it.
+            (None, Some(_), None) if id.is_none() => invalid(Broken::Id),
             (None, Some((span, members)), None) => {
                 Ok(Message::Response(Response { text, id, outcome: Outcome::Result(span, members) }))
             }

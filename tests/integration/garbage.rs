@@ -55,6 +55,9 @@ async fn garbage_over_http_fails_the_one_call() {
             "wrong id" => {
                 Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"resultType": "complete", "content": []}}))
             }
+            "no id" => Say::Json(json!({"jsonrpc": "2.0", "result": {"resultType": "complete", "content": []}})),
+            "null as id" => Say::Json(json!({"jsonrpc": "2.0", "id": null, "result": {"content": []}})),
+            "no id in a stream" => Say::Sse("data: {\"jsonrpc\":\"2.0\",\"result\":{\"content\":[]}}\n\n".into()),
             "id as text" => {
                 Say::Json(json!({"jsonrpc": "2.0", "id": heard.body["id"].to_string(), "result": {"content": []}}))
             }
@@ -112,6 +115,9 @@ async fn garbage_over_http_fails_the_one_call() {
     let any = ["bad_response", "connection_lost"];
     let cases: &[(&str, &[&str])] = &[
         ("wrong id", &["bad_response"]),
+        ("no id", &["bad_response"]),
+        ("null as id", &["bad_response"]),
+        ("no id in a stream", &["bad_response"]),
         ("id as text", &["bad_response"]),
         ("half a message", &["bad_response"]),
         ("half a body", &any),
@@ -149,7 +155,7 @@ async fn garbage_over_http_fails_the_one_call() {
     }
     // The same for a legacy client.
     let session = gate.session("/mcp", "2025-11-25").await;
-    for how in ["wrong id", "half a message", "endless line", "silence"] {
+    for how in ["wrong id", "no id", "half a message", "endless line", "silence"] {
         let answer = session.ask("tools/call", json!({"name": "bad__t", "arguments": {"how": how}})).await;
         assert_eq!(
             (answer.status, answer.code(), &answer.json()["id"]),
@@ -160,6 +166,23 @@ async fn garbage_over_http_fails_the_one_call() {
     }
 }
 
+/// A JSON-RPC error without an id is about the one request of its exchange: servers answer so what they cannot read.
+#[tokio::test]
+async fn an_error_without_an_id_is_the_answer() {
+    let error = json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "cannot read that"}});
+    let upstream = Upstream::http(bad(move |_, how| match how {
+        "stream" => Say::Sse(format!("data: {error}\n\n")),
+        _ => Say::Status(400, Vec::new(), error.clone()),
+    }))
+    .await;
+    let gate = Gate::start(json!({"servers": {"bad": upstream.config()}})).await;
+    for how in ["body", "stream"] {
+        let answer = bad_call(&gate, how).await;
+        assert!(answer.text().contains("cannot read that"), "{how}: {}", answer.text());
+        assert_eq!(answer.json()["id"], json!(1), "{how}");
+    }
+}
+
 /// The same over stdio, where garbage may end the whole connection: it comes back by itself.
 #[tokio::test]
 async fn garbage_over_stdio_fails_the_one_call() {
@@ -167,6 +190,7 @@ async fn garbage_over_stdio_fails_the_one_call() {
         let whole = heard.result(json!({"resultType": "complete", "content": []})).to_string();
         match how {
             "wrong id" => Say::Json(json!({"jsonrpc": "2.0", "id": 424_242, "result": {"content": []}})),
+            "no id" => Say::Json(json!({"jsonrpc": "2.0", "result": {"content": []}})),
             "half a message" => Say::Raw(whole[..whole.len() / 2].into()),
             "half a line" => Say::Text("", whole[..whole.len() / 2].into()),
             "endless line" => Say::Endless(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"x\":\"".to_vec(), b'x'),
@@ -183,6 +207,7 @@ async fn garbage_over_stdio_fails_the_one_call() {
     let gate = Gate::start(json!({"servers": {"bad": upstream.with(more), "good": good.config()}})).await;
     for how in [
         "wrong id",
+        "no id",
         "half a message",
         "half a line",
         "endless line",
