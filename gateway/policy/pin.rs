@@ -43,7 +43,7 @@ pub enum HiddenText {
 }
 
 /// How a tool stands to the lock file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
     Approved,
     /// It is not in the lock file.

@@ -3,11 +3,13 @@
 
 mod hidden;
 mod keep;
+pub(crate) mod mark;
 mod resources;
 pub(crate) mod template;
+mod views;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lockgate_policy::pin::Pins;
 use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
@@ -19,6 +21,8 @@ use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
 pub(crate) use hidden::Asking;
 use keep::{KEEP_MS, keep_ms};
+use mark::ListMarks;
+use views::Views;
 
 use crate::face::Endpoint;
 use crate::inspect::{self, Inspected, Known};
@@ -38,6 +42,8 @@ pub(crate) struct Catalog {
     quarantined: Vec<Arc<Entry>>,
     /// What each server declared, and its instructions.
     declared: BTreeMap<Slug, Declared>,
+    /// What callers see of it.
+    pub(crate) views: Views,
 }
 
 /// What a server said of itself, and how it was, when the catalog was merged.
@@ -56,6 +62,17 @@ impl Declared {
         let unknown = self.version == 0 && self.status.state != State::Disabled;
         let all = Offers { tools: true, prompts: true, resources: true, completions: true, ..self.offers };
         if unknown { all } else { self.offers }
+    }
+
+    /// Whether a server has the same lists, and is as it was, as far as that shows to anybody.
+    fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
+        let (status, catalog) = (server.status(), server.catalog());
+        let shows = |status: &Status| {
+            (status.state, status.trouble.as_ref().map(|t| (t.stage, t.reason())), status.peer.as_ref().map(|p| p.era))
+        };
+        self.version == catalog.version
+            && self.keep_ms == keep_ms(&catalog, &status)
+            && shows(&self.status) == shows(&status)
     }
 }
 
@@ -145,6 +162,7 @@ pub(crate) struct View {
     /// How long its lists keep, in milliseconds: as long as those of the server whose keep shortest.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
+    marks: [OnceLock<ListMarks>; 2],
     /// Whose view it is: of everybody in the same class.
     policy: Arc<Policy>,
     standing: Standing,
@@ -210,7 +228,7 @@ impl Catalog {
             catalogs.iter().map(|(slug, server, c)| ((*slug).clone(), declared(&***server, c, pins))).collect();
         drop(catalogs);
         let version = before.map_or(0, |before| before.version + 1);
-        Self { version, servers, items, quarantined, declared }
+        Self { version, servers, items, quarantined, declared, views: Views::default() }
     }
 
     /// All tools, quarantined ones too.
@@ -227,9 +245,19 @@ impl Catalog {
         &self.items[index(kind)]
     }
 
-    /// How often a server had been restarted, and the version of its lists.
-    pub(crate) fn seen(&self, slug: &Slug) -> Option<(u64, u64)> {
-        self.declared.get(slug).map(|d| (d.status.restarts, d.version))
+    /// The version of a server's lists that was merged.
+    pub(crate) fn merged_version(&self, slug: &Slug) -> Option<u64> {
+        self.declared.get(slug).map(|declared| declared.version)
+    }
+
+    /// Whether merging these servers now would give the same.
+    pub(crate) fn reflects(&self, servers: &Servers) -> bool {
+        let mut pairs = self.servers.iter().zip(servers);
+        self.servers.len() == servers.len()
+            && pairs.all(|((slug, old), (other, new))| {
+                let said = || self.declared.get(slug).is_some_and(|declared| declared.is_still_said_by(&**new));
+                slug == other && Arc::ptr_eq(old, new) && said()
+            })
     }
 
     /// What a caller may see at `endpoint`; `None` when there is no such endpoint for it.
@@ -281,6 +309,7 @@ impl Catalog {
             standing: standing.clone(),
             items,
             rendered: Rendered::default(),
+            marks: Default::default(),
         })
     }
 }
@@ -366,11 +395,5 @@ impl View {
     /// The entries of a list; those for clients that can be asked only if `asked`.
     pub(crate) fn entries(&self, kind: ListKind, asked: bool) -> impl Iterator<Item = &Arc<Entry>> {
         self.items[index(kind)].iter().filter(move |entry| asked || !entry.asks)
-    }
-
-    /// Whether a client, one that can be asked or not, would see the same list in another view.
-    pub(crate) fn same_list(&self, other: &Self, kind: ListKind, asked: bool) -> bool {
-        let (a, b) = (self.entries(kind, asked), other.entries(kind, asked));
-        a.map(|entry| (&entry.exposed, &entry.item.text)).eq(b.map(|entry| (&entry.exposed, &entry.item.text)))
     }
 }

@@ -1,7 +1,7 @@
 //! Tools are looked at when lists are merged: how they stand to the lock file, and what their texts hide. What is quarantined
 //! is taken out before any view is made, so that lists and calls cannot disagree about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,6 +14,9 @@ use crate::catalog::{Catalog, Entry};
 
 /// Members whose values mean something to programs, so that nothing is taken out of them.
 const EXACT: [&str; 8] = ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
+
+/// Suspects that the log names at once; of the others it says how many there are.
+const MAX_TOLD: usize = 50;
 
 /// A definition that was looked at.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(crate) struct Inspected {
 }
 
 /// A tool that operators should know of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Suspect {
     pub server: String,
     /// In the server's own words.
@@ -119,8 +122,9 @@ pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
 
 /// Tells operators of suspects that were none in the catalog before.
 pub(crate) fn tell(before: &Catalog, after: &Catalog, pins: &Pins) {
-    let known = suspects(before);
-    for suspect in suspects(after).into_iter().filter(|suspect| !known.contains(suspect)) {
+    let known: HashSet<Suspect> = suspects(before).into_iter().collect();
+    let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));
+    for suspect in fresh.by_ref().take(MAX_TOLD) {
         let Suspect { server, tool, standing, quarantined, findings, .. } = suspect;
         let told = standing.is_some_and(|s| s != Standing::Approved && pins.reaction(s) != Reaction::Allow);
         let standing = standing.map_or("not pinned", Standing::as_str);
@@ -142,5 +146,9 @@ pub(crate) fn tell(before: &Catalog, after: &Catalog, pins: &Pins) {
                 "look at this tool; `lockgate tools` and `lockgate pins diff` say more"
             );
         }
+    }
+    let more = fresh.count();
+    if more > 0 {
+        tracing::warn!(more, "look at further tools; `lockgate tools` and `lockgate pins diff` say which");
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn initialize(
         (_, declared) => declared.unwrap_or(b"{}"),
     };
     let limits = &setup.config.limits;
-    let session = match gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits) {
+    let session = match gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits, &view) {
         Ok(session) => session,
         Err(too_many) => return refuse(&Problem::too_many_sessions(too_many)),
     };

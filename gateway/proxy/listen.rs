@@ -24,11 +24,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authorize::authorize;
 use crate::catalog::View;
+use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
 use crate::dispatch::{audit_denial, audit_leave, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
-use crate::hub::{self, News};
+use crate::hub::News;
 use crate::rescue::Problem;
 use crate::session::covers;
 use crate::sight::about;
@@ -52,7 +53,8 @@ struct Listener {
     tasks: Tasks,
     caller: Caller,
     revision: Revision,
-    view: Arc<View>,
+    /// The lists that the client was last told of. Not the view itself: a client that does not read would keep it.
+    lists_told: ListMarks,
     news: broadcast::Receiver<News>,
     ready: VecDeque<Bytes>,
     stage: Stage,
@@ -123,7 +125,7 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         tasks,
         caller: asked.caller.clone(),
         revision: asked.revision,
-        view: Arc::clone(&asked.view),
+        lists_told: asked.view.marks(false),
         news: gateway.hub.news.subscribe(),
         ready: VecDeque::new(),
         stage: Stage::Granting,
@@ -226,7 +228,8 @@ impl Listener {
     /// Tells of lists that look different now to this caller.
     fn compare(&mut self) {
         let after = self.sees();
-        for kind in hub::changes(Some(&self.view), after.as_deref(), false) {
+        let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
+        for kind in std::mem::replace(&mut self.lists_told, lists).changes(lists) {
             self.changed(kind);
         }
         match after {
@@ -236,7 +239,6 @@ impl Listener {
                 for (server, own, _) in self.resources.extract_if(.., gone) {
                     tokio::spawn(async move { server.unsubscribe(&own).await });
                 }
-                self.view = after;
             }
             None => self.finish(),
         }
@@ -290,7 +292,6 @@ impl Listener {
     fn place(&self) -> Place {
         Place {
             gateway: Arc::clone(&self.gateway),
-            view: Arc::clone(&self.view),
             endpoint: self.endpoint.clone(),
             principal: self.principal.clone(),
             caller: self.caller.clone(),
@@ -322,7 +323,6 @@ impl Listener {
 /// See [`Listener::place`].
 struct Place {
     gateway: Arc<Gateway>,
-    view: Arc<View>,
     endpoint: Endpoint,
     principal: Principal,
     caller: Caller,
@@ -334,10 +334,11 @@ impl Place {
     fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<Asked>)> {
         let setup = self.gateway.setup();
         let principal = setup.authenticator.current(&self.principal)?;
+        let standing = Standing::new(&setup.policy, principal.clone(), &self.endpoint);
         let asked = Asked {
-            view: Arc::clone(&self.view),
+            view: self.gateway.hub.view(&self.endpoint, &setup, &standing)?,
             endpoint: self.endpoint.clone(),
-            standing: Standing::new(&setup.policy, principal.clone(), &self.endpoint),
+            standing,
             principal,
             request: tasks::request(token, setup.config.limits.depth)?,
             revision: self.revision,

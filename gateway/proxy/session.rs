@@ -25,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
+use crate::catalog::View;
+use crate::catalog::mark::ListMarks;
 use crate::face::Endpoint;
 use crate::shares::{Share, Shares};
 use crate::talk;
@@ -53,6 +55,8 @@ pub(crate) struct Session {
     level: AtomicU8,
     /// Milliseconds since the table's epoch.
     touched: AtomicU64,
+    /// The lists that the client knows of, or was told of.
+    lists: Mutex<ListMarks>,
     /// Lists that changed while no stream was open, a bit each.
     dirty: AtomicU8,
     /// The session was deleted or has expired.
@@ -120,7 +124,7 @@ impl Sessions {
         self.table.len()
     }
 
-    /// Opens a session.
+    /// Opens a session; `view` is what its client is going to list.
     ///
     /// # Errors
     /// [`TooMany`].
@@ -131,6 +135,7 @@ impl Sessions {
         revision: Revision,
         declared: &[u8],
         limits: &crate::Limits,
+        view: &View,
     ) -> Result<Arc<Session>, TooMany> {
         if self.table.len() >= limits.sessions {
             return Err(TooMany::All);
@@ -143,12 +148,14 @@ impl Sessions {
             b"{}" => Bytes::from_static(b"{}"),
             declared => talk::carried(declared),
         };
+        let interactive = capabilities::is_interactive(&carried);
         let session = Arc::new_cyclic(|this| Session {
             key: self.next_key.fetch_add(1, Ordering::Relaxed),
             principal: RwLock::new(principal),
             endpoint,
             revision,
-            interactive: capabilities::is_interactive(&carried),
+            interactive,
+            lists: Mutex::new(view.marks(interactive)),
             surveyed: AtomicBool::new(false),
             capabilities: carried,
             level: AtomicU8::new(0),
@@ -247,11 +254,11 @@ impl Session {
         self.principal.read().clone()
     }
 
-    /// Takes over what the owner has been granted by now, if anything: as it was, and as it is.
-    pub(crate) fn renew(&self, now: impl FnOnce(&Principal) -> Option<Principal>) -> Option<(Principal, Principal)> {
+    /// Takes over what the owner has been granted by now, if anything.
+    pub(crate) fn renew(&self, now: impl FnOnce(&Principal) -> Option<Principal>) -> Option<Principal> {
         let mut owner = self.principal.write();
-        let now = now(&owner)?;
-        Some((std::mem::replace(&mut owner, now.clone()), now))
+        *owner = now(&owner)?;
+        Some(owner.clone())
     }
 
     pub(crate) fn level(&self) -> Option<LogLevel> {
@@ -321,8 +328,17 @@ impl Session {
         log
     }
 
+    /// Tells the client of lists that are not those it was last told of.
+    pub(crate) fn tell_changes(&self, view: Option<&View>) {
+        let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
+        let before = std::mem::replace(&mut *self.lists.lock(), marks);
+        for kind in before.changes(marks) {
+            self.list_changed(kind);
+        }
+    }
+
     /// Tells the client that a list is another one now, at once or when it listens again.
-    pub(crate) fn list_changed(&self, kind: ListKind) {
+    fn list_changed(&self, kind: ListKind) {
         let (bit, method) = match kind {
             ListKind::Tools => CHANGES[0],
             ListKind::Prompts => CHANGES[1],

@@ -1,39 +1,34 @@
 //! What legacy sessions are told outside of calls: lists and resources that changed, logs. Each by what its owner sees at that
 //! moment; a session whose owner's key is good no more is told nothing, and ends.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockgate_policy::Kind;
 use lockgate_protocol::jsonrpc::Request;
 
-use crate::catalog::{Catalog, View};
+use crate::catalog::View;
 use crate::gateway::Gateway;
+use crate::legacy;
 use crate::session::Session;
 use crate::stage::{Setup, Standing};
-use crate::{hub, legacy};
 
 impl Gateway {
     /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.
-    pub(crate) fn tell_sessions(&self, before: &Arc<Catalog>, told: &Setup, setup: &Setup) {
-        let mut known = std::collections::HashMap::new();
+    pub(crate) fn tell_sessions(&self, setup: &Setup) {
+        let mut views = HashMap::new();
         for session in self.sessions.all() {
-            let Some((principal, now)) = session.renew(|owner| setup.authenticator.current(owner)) else {
+            let Some(principal) = session.renew(|owner| setup.authenticator.current(owner)) else {
                 self.end_session(&session);
                 continue;
             };
-            let was = Standing::new(&told.policy, principal, &session.endpoint);
-            let is = Standing::new(&setup.policy, now, &session.endpoint);
-            let asked = session.interactive;
-            let key = (session.endpoint.clone(), was.class.mark(), is.class.mark(), asked);
-            let changes = known.entry(key).or_insert_with(|| {
-                let before = before.view(&session.endpoint, &told.policy, &was, told.naming);
-                hub::changes(before.as_ref(), self.hub.view(&session.endpoint, setup, &is).as_deref(), asked)
-            });
-            for kind in changes.iter() {
-                session.list_changed(*kind);
-            }
+            let standing = Standing::new(&setup.policy, principal, &session.endpoint);
+            let key = (session.endpoint.clone(), standing.class.mark());
+            let view: &Option<Arc<View>> =
+                views.entry(key).or_insert_with(|| self.hub.view(&session.endpoint, setup, &standing));
+            session.tell_changes(view.as_deref());
             if session.has_subscriptions() {
-                self.end_hidden(&session, self.hub.view(&session.endpoint, setup, &is).as_deref());
+                self.end_hidden(&session, view.as_deref());
             }
         }
     }

@@ -19,6 +19,7 @@ mod lists;
 mod open;
 mod process;
 mod receiver;
+mod reread;
 mod sight;
 mod sse;
 mod status;

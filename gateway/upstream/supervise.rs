@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
@@ -18,6 +18,7 @@ use crate::failure::{Failure, Kind};
 use crate::handshake::{self, Refused};
 use crate::open::{Role, open};
 use crate::receiver::Over;
+use crate::reread::Rereading;
 use crate::status::{self, Stage, State, Trouble};
 use crate::{Event, lists};
 
@@ -26,8 +27,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that stood this long starts the pauses anew.
 const STABLE: Duration = Duration::from_secs(30);
-/// Changes of lists within this time are read once.
-const SETTLE: Duration = Duration::from_millis(250);
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long a server may take to acknowledge a listen.
@@ -150,23 +149,21 @@ const CARRIED: &[u8] = br#"{"elicitation":{"form":{},"url":{}},"sampling":{},"ro
 async fn stay(shared: &Arc<Shared>, connection: &Arc<Connection>, over: &Over) -> String {
     let (follow, survey) = (follow(shared, connection), survey::keep(shared, connection));
     tokio::pin!(follow, survey);
+    let mut rereading = Rereading::new();
     loop {
         tokio::select! {
             words = over.wait() => return words,
             words = connection.exit() => return words,
             words = &mut follow => return words,
             () = &mut survey => {}
-            () = shared.stale.notified() => {
-                tokio::time::sleep(SETTLE).await;
+            () = shared.stale.notified() => rereading.announce(Instant::now()),
+            () = shared.suspect.notified() => rereading.suspect(Instant::now()),
+            () = rereading.wait() => {
+                let began = Instant::now();
                 if let Err(words) = refresh(shared, connection).await {
                     return words;
                 }
-            }
-            () = shared.suspect.notified() => {
-                if let Err(words) = refresh(shared, connection).await {
-                    return words;
-                }
-                tokio::time::sleep(SETTLE).await;
+                rereading.read(began, Instant::now());
             }
         }
     }

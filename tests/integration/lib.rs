@@ -11,6 +11,7 @@ mod rig;
 mod alike;
 mod audit;
 mod builtin;
+mod churn;
 mod content;
 mod envelope;
 mod garbage;

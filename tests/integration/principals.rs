@@ -9,7 +9,7 @@ use crate::rig::{Answer, Gate, Heard, Say, Upstream, Value, fixture, json, until
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// A key of the gate's keys file, made by the program.
-async fn key(gate: &Gate, name: &str, more: &[&str]) -> String {
+pub async fn key(gate: &Gate, name: &str, more: &[&str]) -> String {
     let file = gate.folder.path().join("keys.yaml");
     let made = command().args(["keys", "create", name, "--json", "--file"]).arg(file).args(more).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -27,7 +27,7 @@ fn list() -> Request {
     Request::modern("/mcp", "tools/list", json!({}))
 }
 
-trait By {
+pub trait By {
     fn by(self, key: &str) -> Self;
 }
 
@@ -37,7 +37,7 @@ impl By for Request {
     }
 }
 
-async fn gate(server: &Upstream, more: Value) -> Gate {
+pub async fn gate(server: &Upstream, more: Value) -> Gate {
     let mut config = json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"}});
     for (name, value) in more.as_object().unwrap() {
         config[name] = value.clone();
@@ -46,7 +46,7 @@ async fn gate(server: &Upstream, more: Value) -> Gate {
 }
 
 /// Opens a legacy session; gives its id.
-async fn session(gate: &Gate, key: &str, version: &str) -> String {
+pub async fn session(gate: &Gate, key: &str, version: &str) -> String {
     let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
     let answer = Request::bare("POST", "/mcp", body).by(key).send(gate.address).await;

@@ -74,7 +74,7 @@ const ORDERS: &[&str] = &[
 ];
 
 /// Something in a definition that a person should look at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Finding {
     /// Where, such as `description` or `inputSchema/properties/path/description`.
     pub place: String,

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
@@ -15,11 +15,10 @@ use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::open::{Role, open};
 use crate::receiver::Over;
+use crate::reread::Rereading;
 use crate::status::State;
 use crate::{config, lists, supervise};
 
-/// Changes of lists within this time are read once.
-const SETTLE: Duration = Duration::from_millis(250);
 /// Pause before a connection that was lost or refused is opened again; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -131,7 +130,9 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
 
 /// Reads the lists, now and whenever they change, until the connection is over; gives the words why.
 async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
+    let mut rereading = Rereading::new();
     loop {
+        let began = Instant::now();
         let reading = lists::read(scout, &shared.config.limits, b"{}");
         match tokio::time::timeout(shared.config.start_timeout, reading).await {
             Ok(Ok(full)) => *shared.survey.full.lock() = Some(full),
@@ -143,10 +144,16 @@ async fn watch(shared: &Shared, scout: &Connection, over: &Over) -> String {
             shared.publish(plain);
         }
         shared.survey.settle();
+        rereading.read(began, Instant::now());
+        let due = async {
+            shared.survey.stale.notified().await;
+            rereading.announce(Instant::now());
+            rereading.wait().await;
+        };
         tokio::select! {
             words = over.wait() => return words,
             words = scout.exit() => return words,
-            () = shared.survey.stale.notified() => tokio::time::sleep(SETTLE).await,
+            () = due => {}
         }
     }
 }

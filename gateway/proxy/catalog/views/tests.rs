@@ -1,0 +1,148 @@
+//! Tests of `views`, and of what is left of catalogs that were replaced.
+
+use std::time::SystemTime;
+
+use lockgate_authn::{Identity, Principal};
+use lockgate_policy::Policy;
+use lockgate_policy::pin::Pins;
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{Answer, BoxFuture, Call, Failure, Item, State, Status, Upstream};
+
+use super::*;
+use crate::catalog::{Catalog, Servers};
+use crate::stage::Standing;
+
+/// A server whose list is set by the test.
+struct Scripted(parking_lot::Mutex<Arc<lockgate_upstream::Catalog>>);
+
+impl Scripted {
+    fn offer(&self, version: u64, tools: usize) {
+        let tool = |at: usize| {
+            let name = format!("tool-{version}-{at}");
+            let text = format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
+            Item { key: name.into(), text: text.into(), headers: None }
+        };
+        let tools = (0..tools).map(tool).collect();
+        *self.0.lock() = Arc::new(lockgate_upstream::Catalog { version, tools, ..Default::default() });
+    }
+}
+
+impl Upstream for Scripted {
+    fn slug(&self) -> &str {
+        "scripted"
+    }
+
+    fn status(&self) -> Arc<Status> {
+        let since = SystemTime::UNIX_EPOCH;
+        Arc::new(Status { state: State::Connected, since, peer: None, trouble: None, restarts: 0 })
+    }
+
+    fn catalog(&self) -> Arc<lockgate_upstream::Catalog> {
+        Arc::clone(&self.0.lock())
+    }
+
+    fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn subscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn unsubscribe<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn touch(&self) {}
+
+    fn forget_session(&self, _: u64) {}
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+struct Rig {
+    server: Arc<Scripted>,
+    servers: Servers,
+    metrics: Metrics,
+    policy: Arc<Policy>,
+    standing: Standing,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let server = Arc::new(Scripted(parking_lot::Mutex::default()));
+        let log = lockgate_telemetry::Config {
+            level: "info".into(),
+            format: lockgate_telemetry::Format::Text,
+            otlp: None,
+            tools: 100,
+            audit: None,
+        };
+        let metrics = Metrics::new(&log);
+        let policy = Arc::new(Policy::compile(&lockgate_policy::Config::default()).unwrap());
+        let standing = Standing::new(&policy, Principal::new(Identity::new("key", "one")), &Endpoint::All);
+        let servers = [(Slug::new("scripted").unwrap(), Arc::clone(&server) as Arc<dyn Upstream>)];
+        Self { server, servers: servers.into(), metrics, policy, standing }
+    }
+
+    fn merge(&self, before: Option<&Catalog>) -> Catalog {
+        Catalog::merge(self.servers.clone(), Naming::default(), &Pins::default(), before, &self.metrics)
+    }
+
+    fn view(&self, catalog: &Catalog) -> View {
+        catalog.view(&Endpoint::All, &self.policy, &self.standing, Naming::default()).unwrap()
+    }
+}
+
+#[test]
+fn nothing_of_a_catalog_outlives_its_last_reader() {
+    let rig = Rig::new();
+    rig.server.offer(1, 20);
+    let mut catalog = Arc::new(rig.merge(None));
+    let mut old = Vec::new();
+    for version in 2..=1001 {
+        let views = [[1; 16], [2; 16]].map(|class| catalog.views.keep(&Endpoint::All, class, rig.view(&catalog)));
+        let marks = views[0].marks(false);
+        let entry = Arc::downgrade(&views[0].items[0][0]);
+        old.push((Arc::downgrade(&catalog), views.map(|view| Arc::downgrade(&view)), entry));
+        assert!(catalog.reflects(&rig.servers), "nothing has changed");
+        rig.server.offer(version, 20);
+        assert!(!catalog.reflects(&rig.servers));
+        catalog = Arc::new(rig.merge(Some(&catalog)));
+        assert_eq!(marks.changes(rig.view(&catalog).marks(false)).count(), 1);
+    }
+    for (catalog, views, entry) in &old {
+        assert!(catalog.upgrade().is_none() && entry.upgrade().is_none());
+        assert!(views.iter().all(|view| view.upgrade().is_none()));
+    }
+    assert_eq!(old.len(), 1000);
+}
+
+#[test]
+fn the_view_that_was_used_longest_ago_goes_first() {
+    let rig = Rig::new();
+    rig.server.offer(1, 50);
+    let catalog = rig.merge(None);
+    let (views, max) = (&catalog.views, 3 * rig.view(&catalog).weight());
+    let keep = |class: u8, endpoint: &Endpoint| {
+        views.keep_within(max, endpoint, [class; 16], rig.view(&catalog));
+    };
+    let has = |class: u8| views.get(&Endpoint::All, [class; 16]).is_some();
+    keep(1, &Endpoint::All);
+    keep(2, &Endpoint::All);
+    keep(9, &Endpoint::Server("scripted".into()));
+    assert!(has(1), "used again");
+    keep(3, &Endpoint::All);
+    keep(4, &Endpoint::All);
+    assert_eq!([1, 2, 3, 4].map(has), [true, false, true, true]);
+    assert!(views.get(&Endpoint::Server("scripted".into()), [9; 16]).is_none());
+    let small = View { items: Default::default(), ..rig.view(&catalog) };
+    views.keep_within(0, &Endpoint::All, [5; 16], small);
+    assert_eq!([1, 3, 4, 5].map(has), [false, false, false, true], "the newest stays, whatever it takes");
+    views.clear();
+    assert!(!has(5));
+    assert_eq!(views.kept.read().weight, 0);
+}

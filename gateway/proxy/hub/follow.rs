@@ -1,0 +1,115 @@
+//! The task that follows the servers: what they tell goes on to sessions and listeners, and their changes are merged at the
+//! pace that [`Pace`] allows, outside of the threads that serve clients.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lockgate_protocol::name::Slug;
+use lockgate_telemetry::{Metrics, ServerState};
+use lockgate_upstream::{Event, State};
+use tokio::sync::broadcast;
+
+use super::News;
+use super::pace::Pace;
+use crate::catalog::Catalog;
+use crate::gateway::Gateway;
+
+/// Follows the servers until the gateway is gone.
+pub(crate) async fn follow(gateway: Arc<Gateway>) {
+    let hub = &gateway.hub;
+    let mut events = hub.events.subscribe();
+    let mut pace = Pace::default();
+    let mut rules_changed = true;
+    let mut reported = Reported::default();
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Ok(event) => {
+                    if tell(&gateway, event) {
+                        pace.announce(Instant::now());
+                    }
+                }
+                Err(broadcast::error::RecvError::Lagged(_)) => pace.announce(Instant::now()),
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = hub.wake.notified() => {
+                rules_changed = true;
+                pace.announce(Instant::now());
+            }
+            () = pace.wait() => {
+                let began = Instant::now();
+                let (gateway, anyway) = (Arc::clone(&gateway), std::mem::take(&mut rules_changed));
+                let merging = tokio::task::spawn_blocking(move || {
+                    merge(&gateway, &mut reported, anyway);
+                    reported
+                });
+                reported = merging.await.unwrap_or_default();
+                pace.merged(began, Instant::now());
+            }
+            () = gateway.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// Passes on what a server tells; `true` when its lists or its state may be others now.
+fn tell(gateway: &Gateway, event: Event) -> bool {
+    match event {
+        Event::Changed { .. } => return true,
+        Event::Updated { slug, uri, .. } => {
+            gateway.tell_updated(&slug, &uri);
+            let _ = gateway.hub.news.send(News::Updated { slug, uri: uri.into() });
+        }
+        Event::Task { slug, id } => {
+            let _ = gateway.hub.news.send(News::Task { slug, id: id.into() });
+        }
+        Event::Logged { slug, note } => gateway.tell_log(&slug, &note),
+    }
+    false
+}
+
+fn merge(gateway: &Gateway, reported: &mut Reported, anyway: bool) {
+    let setup = gateway.setup();
+    let changed = gateway.hub.rebuild(&setup, &gateway.metrics, anyway);
+    reported.report(&gateway.hub.catalog(), &gateway.metrics);
+    if changed {
+        gateway.tell_sessions(&setup);
+    }
+}
+
+/// What the metrics know of each server: its restarts, and the version of its lists.
+#[derive(Default)]
+struct Reported(HashMap<Slug, (u64, u64)>);
+
+impl Reported {
+    /// Counts states, restarts and changes of servers, and forgets those that are gone.
+    fn report(&mut self, catalog: &Catalog, metrics: &Metrics) {
+        self.0.retain(|slug, _| {
+            let stays = catalog.servers.contains_key(slug);
+            if !stays {
+                metrics.remove_server(slug);
+            }
+            stays
+        });
+        for (slug, server) in &catalog.servers {
+            let counters = metrics.server(slug);
+            let (status, lists) = (server.status(), server.catalog());
+            counters.set_state(match status.state {
+                State::Pending => ServerState::Pending,
+                State::Connected => ServerState::Connected,
+                State::NeedsAuth => ServerState::NeedsAuth,
+                State::Failed => ServerState::Failed,
+                State::Disabled => ServerState::Disabled,
+            });
+            let known = self.0.insert(slug.clone(), (status.restarts, lists.version));
+            if known.is_some_and(|(restarts, _)| status.restarts > restarts) {
+                counters.restarted();
+            }
+            if known.is_some_and(|(_, version)| version > 0 && lists.version > version) {
+                counters.list_changed();
+            }
+            counters.set_quarantined(catalog.quarantined(slug));
+            metrics.keep_tools(slug, lists.tools.iter().map(|tool| &*tool.key));
+        }
+    }
+}
