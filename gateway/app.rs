@@ -20,7 +20,7 @@ use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
-use lockgate_tools::{About, Builtin};
+use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -69,6 +69,7 @@ impl App {
                 .to_string()
                 .into_bytes()
                 .into(),
+            guard: Shell::own_program(),
         };
         let about = About {
             name: config.proxy.name.clone(),

@@ -9,6 +9,7 @@ mod session;
 pub(crate) mod subscribe;
 pub(crate) mod survey;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -47,6 +48,8 @@ pub struct Surroundings {
     pub events: Events,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
+    /// The program that stands between the gateway and a child process; it begins with [`crate::guard`].
+    pub guard: PathBuf,
 }
 
 /// An upstream: see the module.

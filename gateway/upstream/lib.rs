@@ -30,7 +30,7 @@ pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
-pub use process::Group;
+pub use process::{Group, guard};
 pub use sight::{Seen, Sight};
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 

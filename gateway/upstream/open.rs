@@ -115,8 +115,10 @@ async fn carry(
 ) -> Result<(Link, &'static str, Option<process::Child>), Refused> {
     match &shared.config.transport {
         Transport::Stdio { command, args, env, cwd } => {
-            let (child, stdin, stdout) = process::spawn(&shared.slug, command, args, env, cwd.as_deref())
-                .map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
+            let guard = &shared.around.guard;
+            let started = process::spawn(guard, &shared.slug, command, args, env, cwd.as_deref()).await;
+            let (child, stdin, stdout) =
+                started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
             let duplex =
                 Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
             Ok((Link::Duplex(duplex), "stdio", Some(child)))

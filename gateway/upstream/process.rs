@@ -1,31 +1,42 @@
 //! A child process that serves MCP on its standard streams: its own process group, an environment made from nothing, and no
-//! way to outlive the gateway's interest in it. It starts what the operator's configuration named, without a shell.
-//! A descendant that leaves the process group (`setsid`) is out of reach; so are all if the gateway is killed with SIGKILL,
-//! but then their standard input ends.
+//! way to outlive the gateway's interest in it, for it or anything that it starts, because its parent is a guard.
+//! It starts what the operator's configuration named, without a shell.
 
 mod group;
+mod guard;
+mod guarded;
+mod plan;
 mod stderr;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
-use tokio::process::{ChildStdin, ChildStdout, Command};
-use tokio::sync::watch;
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::ChildStdout;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::status::{Stage, Trouble};
 pub use group::Group;
+pub use guard::guard;
+use guarded::Guarded;
+use plan::Plan;
 use stderr::Tail;
 
 /// Between SIGTERM and SIGKILL, and between SIGKILL and giving up.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// Orders to a guard that wait to be sent.
+const ORDERS: usize = 4;
 /// How long the rest of stderr may take after the exit.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -47,56 +58,75 @@ const INHERITED: [&str; 12] = [
     "XDG_STATE_HOME",
 ];
 
-/// A child and its process group. Dropping it kills the group.
+/// A child and all that it starts. Dropping it kills them.
 pub(crate) struct Child {
-    group: Arc<Group>,
+    #[cfg(test)]
+    id: u32,
+    /// For its guard.
+    orders: mpsc::Sender<u8>,
     /// How the child ended, in words, once it has.
     exit: watch::Receiver<Option<String>>,
     tail: Arc<Tail>,
 }
 
-/// Starts a child with an argument vector and nothing inherited but [`INHERITED`] and `LC_*`; `env` comes on top.
+/// Starts a child with an argument vector and nothing inherited but [`INHERITED`] and `LC_*`; `env` comes on top. Its parent
+/// is `program`, which begins with [`guard()`].
 ///
 /// # Errors
 /// The child could not be started, in words that say what to do about it.
-#[allow(clippy::disallowed_methods, reason = "the one place that starts programs")]
-pub(crate) fn spawn(
+pub(crate) async fn spawn(
+    program: &Path,
     slug: &str,
     command: &str,
     args: &[String],
     env: &BTreeMap<String, String>,
     cwd: Option<&Path>,
-) -> Result<(Child, ChildStdin, ChildStdout), Trouble> {
+) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
     if let Some(words) = cwd.and_then(unusable) {
         return Err(trouble(words));
     }
-    let mut builder = Command::new(command);
-    builder.args(args).env_clear().envs(inherited(std::env::vars_os())).envs(env);
-    builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    builder.process_group(0).kill_on_drop(true);
-    if let Some(cwd) = cwd {
-        builder.current_dir(cwd);
-    }
-    let mut process = builder.spawn().map_err(|error| trouble(explain(command, cwd, &error)))?;
-    let streams = (process.stdin.take(), process.stdout.take(), process.stderr.take());
-    let (Some(id), (Some(stdin), Some(stdout), Some(stderr))) = (process.id(), streams) else {
-        return Err(trouble(format!("`{command}` was started without its standard streams")));
-    };
+    let failed = |error: &io::Error| trouble(explain(command, cwd, error));
+    let plan = plan(command, args, env, cwd).encode().ok_or_else(|| failed(&io::ErrorKind::InvalidInput.into()))?;
+    let unguarded = |error: io::Error| trouble(format!("the guard of `{command}` could not be started: {error}"));
+    let mut guarded = Guarded::start(program, &plan).await.map_err(unguarded)?;
+    let (id, server) = guarded.started().await.map_err(unguarded)?.map_err(|error| failed(&error))?;
+    let Guarded { process, control, stdin, stdout, stderr } = guarded;
     // Arguments and environment may hold secrets; the command does not.
     tracing::info!(server = slug, command, pid = id, "child process started");
-    let group = Arc::new(Group::new(id));
     let tail = Arc::new(Tail::default());
     let reader = tokio::spawn(stderr::follow(stderr, slug.to_owned(), tail.clone()));
     let (ended, exit) = watch::channel(None);
-    tokio::spawn(supervise(slug.to_owned(), process, Leader(group.clone()), reader, ended));
-    Ok((Child { group, exit, tail }, stdin, stdout))
+    let (orders, received) = mpsc::channel(ORDERS);
+    let leash = Leash { process, control, server };
+    tokio::spawn(supervise(slug.to_owned(), leash, received, reader, ended));
+    let child = Child {
+        #[cfg(test)]
+        id,
+        orders,
+        exit,
+        tail,
+    };
+    Ok((child, stdin, stdout))
+}
+
+/// What its guard has to know.
+#[allow(clippy::disallowed_methods, reason = "a child inherits a few names of the gateway's environment")]
+fn plan(command: &str, args: &[String], env: &BTreeMap<String, String>, cwd: Option<&Path>) -> Plan {
+    let mut environment: BTreeMap<OsString, OsString> = inherited(std::env::vars_os()).collect();
+    environment.extend(env.iter().map(|(name, value)| (name.into(), value.into())));
+    Plan {
+        command: command.into(),
+        arguments: args.iter().map(OsString::from).collect(),
+        environment: environment.into_iter().collect(),
+        cwd: cwd.map(Path::to_owned),
+    }
 }
 
 impl Child {
-    /// The process id, which is also the number of its group; the log has it.
+    /// The process id; the log has it.
     #[cfg(test)]
     pub(crate) fn id(&self) -> u32 {
-        self.group.leader()
+        self.id
     }
 
     /// The last lines that it wrote to stderr.
@@ -121,56 +151,76 @@ impl Child {
         self.exit().await
     }
 
-    /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM, then SIGKILL, both to the whole
-    /// group. Nothing of the group runs when this returns, unless the kernel itself is stuck. Says how the child ended.
+    /// Ends it: waits up to `grace` for a child whose stdin was closed before, then SIGTERM to its group, then SIGKILL to
+    /// everything that it started. Nothing of that runs when this returns, unless the kernel itself is stuck. Says how the
+    /// child ended.
     pub(crate) async fn close(&self, grace: Duration) -> String {
         if let Ok(words) = timeout(grace, self.wait()).await {
             return words;
         }
-        self.group.signal(Signal::TERM);
+        let _ = self.orders.try_send(guard::TERMINATE);
         if let Ok(words) = timeout(AFTER_SIGNAL, self.wait()).await {
             return words;
         }
-        self.group.signal(Signal::KILL);
+        let _ = self.orders.try_send(guard::KILL);
         timeout(AFTER_SIGNAL, self.wait()).await.unwrap_or_else(|_| "did not end even when killed".to_owned())
     }
 }
 
-impl Drop for Child {
-    fn drop(&mut self) {
-        self.group.signal(Signal::KILL);
-    }
+/// What keeps a child: dropping it makes its guard end the child.
+struct Leash {
+    process: tokio::process::Child,
+    control: UnixStream,
+    /// The child itself, where the kernel has such handles.
+    server: Option<OwnedFd>,
 }
 
-/// The group while its leader runs. When the leader is no longer waited for, the group must not run either.
-struct Leader(Arc<Group>);
-
-impl Drop for Leader {
-    fn drop(&mut self) {
-        self.0.finish();
-    }
-}
-
-/// Waits for the leader, then ends what it left behind.
+/// Passes orders on to the guard, waits for the child's end and tells it.
 async fn supervise(
     slug: String,
-    mut process: tokio::process::Child,
-    leader: Leader,
+    mut leash: Leash,
+    mut orders: mpsc::Receiver<u8>,
     mut stderr: tokio::task::JoinHandle<()>,
     ended: watch::Sender<Option<String>>,
 ) {
-    let words = match process.wait().await {
-        Ok(status) => in_words(status),
-        Err(error) => format!("lost from sight: {error}"),
+    let told = follow_orders(&mut leash.control, &mut orders).await;
+    let words = match (told, leash.process.wait().await) {
+        (Some(status), _) => in_words(status),
+        (None, guard) => {
+            if let Some(server) = leash.server {
+                // Its guard was ended by somebody else, and would have ended it.
+                let _ = pidfd_send_signal(server, Signal::KILL);
+            }
+            format!("lost its guard ({})", guard.map_or_else(|error| error.to_string(), in_words))
+        }
     };
-    leader.0.finish();
-    leader.0.reap().await;
     if timeout(LAST_WORDS, &mut stderr).await.is_err() {
-        // Somebody outside the group holds the other end.
+        // Somebody whom nobody could end holds the other end.
         stderr.abort();
     }
     tracing::info!(server = slug, "child process {words}");
     ended.send_replace(Some(words));
+}
+
+/// Until the guard says how the child ended; nothing when the guard ends without a word.
+async fn follow_orders(control: &mut UnixStream, orders: &mut mpsc::Receiver<u8>) -> Option<ExitStatus> {
+    let (mut reader, mut writer) = control.split();
+    let (mut status, mut killed) = ([0; 4], false);
+    {
+        let mut told = std::pin::pin!(reader.read_exact(&mut status));
+        loop {
+            tokio::select! {
+                read = &mut told => break read.ok()?,
+                order = orders.recv(), if !killed => {
+                    // Without a sender nobody holds the child any more.
+                    let order = order.unwrap_or(guard::KILL);
+                    let _ = writer.write_all(&[order]).await;
+                    killed = order == guard::KILL;
+                }
+            }
+        }
+    };
+    Some(ExitStatus::from_raw(i32::from_le_bytes(status)))
 }
 
 fn in_words(status: ExitStatus) -> String {

@@ -15,6 +15,7 @@ mod churn;
 mod content;
 mod envelope;
 mod garbage;
+mod guards;
 mod hidden;
 mod interactive;
 mod legacy;

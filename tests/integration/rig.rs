@@ -37,8 +37,16 @@ pub fn alive(pid: u32) -> bool {
         .is_some_and(|state| state != "Z" && state != "X")
 }
 
-/// The living children of a process.
+/// The living children of a process; in the place of a guard, what it guards.
 pub fn children(pid: u32) -> Vec<u32> {
+    let is_guard = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "server-guard")
+    };
+    let own = own_children(pid);
+    own.into_iter().flat_map(|child| if is_guard(&child) { own_children(child) } else { vec![child] }).collect()
+}
+
+fn own_children(pid: u32) -> Vec<u32> {
     let Ok(all) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|&child| parent(child) == Some(pid) && alive(child)).collect()

@@ -29,6 +29,10 @@ impl Pipe {
         Self { input: child.stdin.take(), output, child, _folder: folder }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("a running process")
+    }
+
     pub(crate) async fn say(&mut self, text: &str) {
         self.input.as_mut().unwrap().write_all(format!("{text}\n").as_bytes()).await.unwrap();
     }

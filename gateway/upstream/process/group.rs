@@ -26,11 +26,6 @@ impl Group {
         Self { id, live: Mutex::new(true) }
     }
 
-    #[cfg(test)]
-    pub(super) fn leader(&self) -> u32 {
-        self.id.map_or(0, |id| id.as_raw_nonzero().get().unsigned_abs())
-    }
-
     /// To all of the group.
     pub fn signal(&self, signal: Signal) {
         let live = self.live.lock();

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::net::unix::pipe;
+use tokio::process::ChildStdout;
 use tokio::time::timeout;
 
 use super::{Child, inherited, spawn};
@@ -17,13 +18,21 @@ use crate::status::{Stage, Trouble};
 const SOON: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_millis(300);
 
-fn start(command: &str, args: &[&str]) -> Result<(Child, ChildStdin, ChildStdout), Trouble> {
-    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-    spawn("test", command, &args, &BTreeMap::new(), None)
+/// A program that is a guard; cargo builds it with these tests.
+fn guard() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let path = own.parent().and_then(Path::parent).unwrap().join("examples/guard");
+    assert!(path.exists(), "build it with `cargo build -p lockgate-upstream --example guard`");
+    path
 }
 
-fn sh(script: &str) -> (Child, ChildStdin, BufReader<ChildStdout>) {
-    let (child, stdin, stdout) = start("sh", &["-c", script]).unwrap();
+async fn start(command: &str, args: &[&str]) -> Result<(Child, pipe::Sender, ChildStdout), Trouble> {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    spawn(&guard(), "test", command, &args, &BTreeMap::new(), None).await
+}
+
+async fn sh(script: &str) -> (Child, pipe::Sender, BufReader<ChildStdout>) {
+    let (child, stdin, stdout) = start("sh", &["-c", script]).await.unwrap();
     (child, stdin, BufReader::new(stdout))
 }
 
@@ -53,7 +62,7 @@ async fn gone(what: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn a_child_that_reads_its_end_exits_on_its_own() {
-    let (child, mut stdin, mut stdout) = sh("while read -r x; do echo \"got $x\"; done; exit 3");
+    let (child, mut stdin, mut stdout) = sh("while read -r x; do echo \"got $x\"; done; exit 3").await;
     stdin.write_all(b"hello\n").await.unwrap();
     assert_eq!(line(&mut stdout).await, "got hello");
     drop(stdin);
@@ -63,7 +72,8 @@ async fn a_child_that_reads_its_end_exits_on_its_own() {
 
 #[tokio::test]
 async fn a_child_that_ignores_its_end_is_terminated() {
-    let (child, stdin, mut stdout) = sh("trap 'echo terminated; exit 0' TERM; echo up; while :; do sleep 0.01; done");
+    let (child, stdin, mut stdout) =
+        sh("trap 'echo terminated; exit 0' TERM; echo up; while :; do sleep 0.01; done").await;
     assert_eq!(line(&mut stdout).await, "up");
     drop(stdin);
     assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "exited with code 0");
@@ -72,7 +82,7 @@ async fn a_child_that_ignores_its_end_is_terminated() {
 
 #[tokio::test]
 async fn a_child_that_ignores_termination_is_killed_with_its_group() {
-    let (child, stdin, mut stdout) = sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done");
+    let (child, stdin, mut stdout) = sh("trap '' TERM; sleep 1000 & echo $!; while :; do sleep 0.01; done").await;
     let grandchild = pid(&line(&mut stdout).await);
     drop(stdin);
     assert_eq!(timeout(SOON, child.close(GRACE)).await.unwrap(), "killed by signal 9");
@@ -81,7 +91,7 @@ async fn a_child_that_ignores_termination_is_killed_with_its_group() {
 
 #[tokio::test]
 async fn grandchildren_do_not_outlive_a_leader_that_exits() {
-    let (child, stdin, mut stdout) = sh("sleep 1000 & echo $!; cat >/dev/null");
+    let (child, stdin, mut stdout) = sh("sleep 1000 & echo $!; cat >/dev/null").await;
     let grandchild = pid(&line(&mut stdout).await);
     assert!(runs(grandchild));
     drop(stdin);
@@ -93,7 +103,7 @@ async fn grandchildren_do_not_outlive_a_leader_that_exits() {
 
 #[tokio::test]
 async fn a_leader_that_crashes_takes_its_group_along_without_being_asked() {
-    let (child, mut stdin, mut stdout) = sh("sleep 1000 & echo $!; read -r x; kill -SEGV $$");
+    let (child, mut stdin, mut stdout) = sh("sleep 1000 & echo $!; read -r x; kill -SEGV $$").await;
     let grandchild = pid(&line(&mut stdout).await);
     stdin.write_all(b"\n").await.unwrap();
     assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "killed by signal 11");
@@ -102,7 +112,7 @@ async fn a_leader_that_crashes_takes_its_group_along_without_being_asked() {
 
 #[tokio::test]
 async fn dropping_a_child_kills_its_group() {
-    let (child, _stdin, mut stdout) = sh("sleep 1000 & echo $!; wait");
+    let (child, _stdin, mut stdout) = sh("sleep 1000 & echo $!; wait").await;
     let grandchild = pid(&line(&mut stdout).await);
     let leader = pid(&child.id().to_string());
     drop(child);
@@ -113,7 +123,7 @@ async fn dropping_a_child_kills_its_group() {
 fn the_end_of_the_runtime_kills_the_group() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (child, stdin, leader, grandchild) = runtime.block_on(async {
-        let (child, stdin, mut stdout) = sh("sleep 1000 & echo $!; wait");
+        let (child, stdin, mut stdout) = sh("sleep 1000 & echo $!; wait").await;
         let grandchild = pid(&line(&mut stdout).await);
         let leader = pid(&child.id().to_string());
         (child, stdin, leader, grandchild)
@@ -127,20 +137,52 @@ fn the_end_of_the_runtime_kills_the_group() {
     drop((child, stdin));
 }
 
+/// One that leaves the group, one that is nobody's child any more, and one that ignores what it can.
+const STRAYS: &str = "setsid sh -c 'echo $$; exec sleep 1000' & \
+    (setsid sh -c 'trap \"\" TERM HUP INT; echo $$; while :; do sleep 0.01; done' &) ; ";
+
 #[tokio::test]
-async fn a_descendant_outside_the_group_does_not_hold_up_the_end() {
-    let (child, stdin, mut stdout) = sh("setsid sh -c 'echo $$; exec sleep 1000' & cat >/dev/null");
-    let stray = pid(&line(&mut stdout).await);
-    drop(stdin);
-    assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");
-    kill_process(stray, Signal::KILL).unwrap();
+async fn descendants_outside_the_group_end_with_the_child() {
+    for (rest, how) in [("cat >/dev/null", "exited with code 0"), ("kill -9 $$", "killed by signal 9")] {
+        let (child, stdin, mut stdout) = sh(&format!("{STRAYS} sleep 0.2; {rest}")).await;
+        let strays = [pid(&line(&mut stdout).await), pid(&line(&mut stdout).await)];
+        drop(stdin);
+        assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), how);
+        assert!(!strays.into_iter().any(runs), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn orphans_are_waited_for_while_the_child_runs() {
+    let (child, _stdin, mut stdout) = sh("(sh -c 'echo $$; exit 5' &) ; sleep 1000").await;
+    let orphan = pid(&line(&mut stdout).await);
+    // Not even a zombie is left.
+    gone(|| test_kill_process(orphan).is_ok()).await;
+    drop(child);
+}
+
+#[tokio::test]
+async fn a_guard_that_is_killed_takes_the_child_along() {
+    let (child, _stdin, mut stdout) = sh("echo up; trap '' TERM; while :; do sleep 0.01; done").await;
+    assert_eq!(line(&mut stdout).await, "up");
+    let server = pid(&child.id().to_string());
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let guard = pid(stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap());
+    // What a supervisor of services sends to everything does not end it.
+    kill_process(guard, Signal::TERM).unwrap();
+    assert!(timeout(GRACE, child.wait()).await.is_err() && runs(guard));
+    kill_process(guard, Signal::KILL).unwrap();
+    let words = timeout(SOON, child.wait()).await.unwrap();
+    assert_eq!(words, "lost its guard (killed by signal 9)");
+    gone(|| runs(server)).await;
 }
 
 #[tokio::test]
 async fn stderr_is_kept_bounded_and_harmless() {
     let (child, _stdin, _stdout) = sh("i=0; while [ $i -lt 30 ]; do echo line $i >&2; i=$((i+1)); done; \
          printf '\\033[31mred\\033[0m \\377 \\342\\200\\256evil\\r\\n' >&2; \
-         head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\n\\n  \\nlast words' >&2");
+         head -c 100000 /dev/zero | tr '\\0' x >&2; printf '\\n\\n  \\nlast words' >&2")
+    .await;
     assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 0");
     let lines = child.stderr_tail();
     assert_eq!(lines.len(), 20);
@@ -157,7 +199,9 @@ async fn the_environment_is_made_from_nothing() {
     let env = BTreeMap::from([("TOKEN".to_owned(), "x".to_owned()), ("HOME".to_owned(), "/nowhere".to_owned())]);
     let directory = tempfile::tempdir().unwrap();
     let (child, _stdin, mut stdout) =
-        spawn("test", "sh", &["-c".to_owned(), "pwd; env".to_owned()], &env, Some(directory.path())).unwrap();
+        spawn(&guard(), "test", "sh", &["-c".to_owned(), "pwd; env".to_owned()], &env, Some(directory.path()))
+            .await
+            .unwrap();
     let mut text = String::new();
     timeout(SOON, stdout.read_to_string(&mut text)).await.unwrap().unwrap();
     assert_eq!(child.wait().await, "exited with code 0");
@@ -200,21 +244,21 @@ async fn a_start_that_fails_says_what_to_do() {
         ("a\0b".to_owned(), "`a\0b`: command, arguments and environment must not contain NUL bytes".to_owned()),
     ];
     for (command, words) in cases {
-        let trouble = start(&command, &[]).err().unwrap();
+        let trouble = start(&command, &[]).await.err().unwrap();
         assert_eq!((trouble.stage, trouble.words), (Stage::Start, words));
     }
     for (cwd, words) in [
         (Path::new("/no/such/place"), "working directory `/no/such/place` does not exist".to_owned()),
         (Path::new(&plain), format!("working directory `{plain}` is not a directory")),
     ] {
-        let trouble = spawn("test", "sh", &[], &BTreeMap::new(), Some(cwd)).err().unwrap();
+        let trouble = spawn(&guard(), "test", "sh", &[], &BTreeMap::new(), Some(cwd)).await.err().unwrap();
         assert_eq!(trouble.words, words);
     }
 }
 
 #[tokio::test]
 async fn a_child_that_fails_at_once_leaves_its_words() {
-    let (child, stdin, _stdout) = start("python3", &["-c", "import sys; sys.exit('no API key')"]).unwrap();
+    let (child, stdin, _stdout) = start("python3", &["-c", "import sys; sys.exit('no API key')"]).await.unwrap();
     drop(stdin);
     assert_eq!(timeout(SOON, child.wait()).await.unwrap(), "exited with code 1");
     assert_eq!(child.stderr_tail(), ["no API key"]);
@@ -270,7 +314,7 @@ for line in sys.stdin:
 
     #[tokio::test]
     async fn a_real_child_answers_and_its_crash_is_told() {
-        let (child, stdin, stdout) = start("python3", &["-c", SERVER]).unwrap();
+        let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing));
         for id in 0..50 {
@@ -286,7 +330,7 @@ for line in sys.stdin:
 
     #[tokio::test]
     async fn closing_the_connection_lets_the_child_end() {
-        let (child, stdin, stdout) = start("python3", &["-c", SERVER]).unwrap();
+        let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
         let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing));
         timeout(SOON, duplex.request(1, call(1, "echo"), None, true)).await.unwrap().unwrap();

@@ -193,12 +193,9 @@ impl Gate {
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        let servers = self.children();
+        // Its servers end with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for pid in servers {
-            signal(pid, rustix::process::Signal::KILL);
-        }
         if std::thread::panicking() {
             eprintln!("lockgate's log:\n{}", self.log());
         }
