@@ -12,6 +12,7 @@ use anyhow::Context;
 use axum::Router;
 use lockgate_admin::{Health, LifeCycle, State};
 use lockgate_admission::budget::Budget;
+use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_egress::Connector;
@@ -61,10 +62,14 @@ impl App {
         let authenticator = Arc::new(Authenticator::start(&config.authn, &outside, None).context("auth.scopes")?);
         let rules = rules(config, Arc::clone(&authenticator));
         let gateway = Gateway::start(rules, Arc::clone(&metrics), tracer, audit.clone())?;
+        let limits = &config.proxy.limits;
+        let pools =
+            Pools { running: Pool::new(limits.concurrent_requests), waiting: Pool::new(limits.queued_requests) };
         let around = Surroundings {
             connector,
             egress: config.egress.clone(),
             events: gateway.events(),
+            pools,
             info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
                 .to_string()
                 .into_bytes()
@@ -106,6 +111,9 @@ impl App {
         let builtin = self.builtin.prepare(&config.tools).map_err(anyhow::Error::msg)?;
         let clients = self.clients(config)?;
         *self.authenticator.lock() = authenticator;
+        let limits = &config.proxy.limits;
+        self.around.pools.running.resize(limits.concurrent_requests);
+        self.around.pools.waiting.resize(limits.queued_requests);
         self.gateway.adopt(rules);
         self.builtin.adopt(builtin);
         self.replace(clients);
@@ -288,12 +296,11 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         let mut config = loaded.config.clone();
         trail::leave_stdout(&mut config.telemetry);
         let app = App::start(&config)?;
-        let limits = &loaded.config.listener.limits;
+        let (limits, calls) = (&loaded.config.listener.limits, &loaded.config.proxy.limits);
         let bounds = Stdio {
             line_bytes: limits.body_bytes,
             depth: loaded.config.proxy.limits.depth,
-            concurrent_requests: limits.concurrent_requests,
-            queued_requests: limits.queued_requests,
+            requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
             grace: GRACE + FAREWELL,
         };
         reload::watch(Arc::clone(&app), loaded, sources, log);

@@ -2,3 +2,8 @@
 //! requests, servers or the protocol.
 
 pub mod budget;
+mod concurrency;
+mod pool;
+
+pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
+pub use pool::{Pool, Pools};

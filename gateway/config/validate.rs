@@ -165,6 +165,8 @@ impl Check<'_> {
                     .map_or(limits.sessions.size().div_ceil(2), raw::leaf::Bounded::size),
                 session_idle: limits.session_idle.duration(),
                 bytes_in_flight: limits.bytes_in_flight.size(),
+                concurrent_requests: limits.concurrent_requests.size(),
+                queued_requests: limits.queued_requests.size(),
                 page_items: limits.page_items.size(),
                 discovery_deadline: limits.discovery_deadline.duration(),
                 streams_per_principal: limits.streams_per_principal.size(),

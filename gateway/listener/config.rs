@@ -53,8 +53,4 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Open connections; further ones wait in the accept queue.
     pub connections: usize,
-    /// Requests that run at once.
-    pub concurrent_requests: usize,
-    /// Requests that wait for a place; one more is answered with 503 and `Retry-After`.
-    pub queued_requests: usize,
 }

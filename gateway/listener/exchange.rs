@@ -1,4 +1,4 @@
-//! One HTTP exchange, in order: Host and Origin, path, method, headers, a place, the body, the proxy, the response.
+//! One HTTP exchange, in order: Host and Origin, path, method, headers, the body, the proxy, the response.
 //! Everything is one concrete future: no box, no task, no lock and no copy of headers per request.
 
 use std::convert::Infallible;
@@ -24,7 +24,6 @@ use crate::gate::{self, Gate};
 use crate::http::Other;
 use crate::intake::{self, Bounds};
 use crate::outflow::{Outflow, assemble, plain, respond};
-use crate::places::Places;
 use crate::refusal::Refusal;
 use crate::sse::Sessions;
 use crate::watch::{Active, Pulse};
@@ -60,7 +59,6 @@ impl Remote {
 pub(crate) struct Shared {
     pub config: Config,
     pub gate: Gate,
-    pub places: Arc<Places>,
     pub sessions: Arc<Sessions>,
 }
 
@@ -93,13 +91,7 @@ pub(crate) type Reaction<O> = Response<Outflow<<O as Other>::Body>>;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Self {
-        let limits = &config.limits;
-        Self {
-            gate: Gate::new(&config),
-            places: Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests)),
-            sessions: Arc::new(Sessions::new(limits.connections)),
-            config,
-        }
+        Self { gate: Gate::new(&config), sessions: Arc::new(Sessions::new(config.limits.connections)), config }
     }
 
     /// Reads a body within the configured bounds.
@@ -205,12 +197,9 @@ async fn mcp<R: Receive, O: Other>(
             Ok(principal) => principal,
             Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
         };
-        let place = Places::enter(&*link.shared.places).await?;
         let (body, mut held) = link.shared.read(body, active).await?;
         let inbound = Inbound { endpoint, peer: credentials.peer, principal, verb: Verb::Post(body), headers };
         let reply = link.receive.receive(inbound).await;
-        // From here on a stream only waits, and a message only has to be written.
-        drop(place);
         let reply = fit(&*link.receive, reply, &mut held);
         return Ok(respond(reply, keep_alive, held));
     }
@@ -229,13 +218,7 @@ async fn mcp<R: Receive, O: Other>(
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
-    // The stream that a GET opens waits for ever, so it never takes a place.
-    let place = match verb {
-        Verb::Get => None,
-        _ => Some(Places::enter(&*link.shared.places).await?),
-    };
     let reply = link.receive.receive(Inbound { endpoint, peer: credentials.peer, principal, verb, headers }).await;
-    drop(place);
     Ok(respond(reply, keep_alive, Hold::none(active)))
 }
 

@@ -121,8 +121,6 @@ pub(crate) fn config() -> Config {
             read_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(10),
             connections: 100,
-            concurrent_requests: 10,
-            queued_requests: 10,
         },
     }
 }

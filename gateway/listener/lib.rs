@@ -13,7 +13,6 @@ mod gate;
 mod http;
 mod intake;
 mod outflow;
-mod places;
 mod refusal;
 mod sse;
 mod stdio;

@@ -25,7 +25,6 @@ use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
 use crate::exchange::{Link, Reaction, check_post, preflight};
 use crate::http::Other;
 use crate::outflow::{EventStream, respond, stream};
-use crate::places::Places;
 use crate::refusal::Refusal;
 use crate::watch::Active;
 
@@ -142,7 +141,6 @@ pub(crate) async fn message<R: Receive, O: Other>(
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
-    let place = Places::enter(Arc::clone(&link.shared.places)).await?;
     let (body, held) = link.shared.read(body, Arc::clone(link.receive.budget())).await?;
 
     headers.remove(SESSION);
@@ -160,7 +158,7 @@ pub(crate) async fn message<R: Receive, O: Other>(
     let gone = session.out.clone();
     let work = async move {
         let reply = receive.receive(inbound).await;
-        drop((place, held));
+        drop(held);
         session.adopt(&reply, &receive);
         bridge::pour(reply, &session.out).await;
     };

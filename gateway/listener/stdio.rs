@@ -27,7 +27,6 @@ use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::Receive;
 use crate::bridge::{self, Caller, Queue, text};
-use crate::places::Places;
 use crate::refusal::Refusal;
 
 use self::lines::{Line, Lines};
@@ -46,10 +45,8 @@ pub struct Stdio {
     pub line_bytes: usize,
     /// Nesting of one message.
     pub depth: usize,
-    /// Requests that run at once.
-    pub concurrent_requests: usize,
-    /// Requests that wait for a place, and streams that stay open; one more is answered with an error.
-    pub queued_requests: usize,
+    /// Requests that are worked on at once, and streams that stay open; one more is answered with an error.
+    pub requests: usize,
     /// How long running requests may take after the input has ended.
     pub grace: Duration,
 }
@@ -116,7 +113,6 @@ struct Face<R> {
     receive: Arc<R>,
     caller: Caller,
     limits: Stdio,
-    places: Arc<Places>,
     out: Queue,
     /// The legacy session, from its handshake on.
     session: Option<HeaderValue>,
@@ -144,9 +140,8 @@ struct Job {
 
 impl<R: Receive> Face<R> {
     fn new(receive: Arc<R>, caller: Caller, limits: Stdio, out: Queue) -> Self {
-        let places = Arc::new(Places::new(limits.concurrent_requests, limits.queued_requests));
         let (running, flights) = (JoinSet::new(), HashMap::new());
-        Self { receive, caller, limits, places, out, session: None, running, flights }
+        Self { receive, caller, limits, out, session: None, running, flights }
     }
 
     async fn take(&mut self, line: Line) {
@@ -248,16 +243,14 @@ impl<R: Receive> Face<R> {
     /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task if it takes longer.
     async fn start(&mut self, job: Job) {
         let Job { inbound, answer, modern, waits } = job;
-        let limits = &self.limits;
-        if answer.is_some() && self.running.len() >= limits.concurrent_requests.saturating_add(limits.queued_requests) {
+        if answer.is_some() && self.running.len() >= self.limits.requests {
             return self.refuse(Refusal::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
-        let (receive, places, out) = (Arc::clone(&self.receive), Arc::clone(&self.places), self.out.clone());
+        let (receive, out) = (Arc::clone(&self.receive), self.out.clone());
         let mut work = Box::pin(async move {
             match answer {
-                Some(id) => ask(&*receive, places, inbound, &id, &out).await,
-                // Answers and cancellations never wait for a place: requests may be waiting for them.
+                Some(id) => ask(&*receive, inbound, &id, &out).await,
                 None => drop(receive.receive(inbound).await),
             }
         });
@@ -320,19 +313,10 @@ impl<R: Receive> Face<R> {
     }
 }
 
-/// One request, or something unreadable: takes a place, asks the proxy, writes what comes back.
-async fn ask<R: Receive>(receive: &R, places: Arc<Places>, inbound: Inbound, id: &[u8], out: &Queue) {
+/// One request, or something unreadable: asks the proxy, writes what comes back.
+async fn ask<R: Receive>(receive: &R, inbound: Inbound, id: &[u8], out: &Queue) {
     let known = Some(id).filter(|id| !id.is_empty());
-    let place = match Places::enter(places).await {
-        Ok(place) => place,
-        Err(refusal) => {
-            refusal.record(receive);
-            let _ = out.send(text(refusal.text(known))).await;
-            return;
-        }
-    };
     let reply = within(Tag::new(None), receive.receive(inbound)).await;
-    drop(place);
     if !bridge::pour(reply, out).await
         && let Some(id) = known
     {

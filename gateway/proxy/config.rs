@@ -44,6 +44,10 @@ pub struct Limits {
     pub session_idle: Duration,
     /// Bytes of request bodies and of answers that are in flight, over all clients.
     pub bytes_in_flight: usize,
+    /// Calls that run at once at all servers together.
+    pub concurrent_requests: usize,
+    /// Calls that wait at once for all servers together.
+    pub queued_requests: usize,
     /// Items of one page of a list.
     pub page_items: usize,
     /// How long the first list waits for servers that are still starting.

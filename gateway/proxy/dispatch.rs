@@ -3,6 +3,7 @@
 
 mod answer;
 mod count;
+mod detached;
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,7 @@ pub(crate) use answer::instructions;
 use answer::{discover, page};
 use count::Counted;
 pub(crate) use count::{audit_denial, audit_leave, audit_listen};
+use detached::{Detached, reclaim};
 
 use crate::authorize::{self, Permitted};
 use crate::face::{Outgoing, Reply, Text};
@@ -153,7 +155,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
     }
 }
 
-type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
+pub(super) type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
 type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, Open);
 
 async fn next_event(
@@ -199,16 +201,18 @@ async fn run_legacy(
     session: Arc<Session>,
 ) -> Reply {
     let running = asked.running.take().unwrap_or_else(|| session.run(asked.request.id_bytes()));
+    let server = Arc::clone(permitted.server());
     let outlet = Outlet::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = talk(&asked, &permitted, outlet);
     let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
-    let mut work = Detached(Some(Box::pin(async move {
+    let work: Work = Box::pin(async move {
         let answer = tokio::select! {
             answer = complete(&shared, &asked, permitted, Some(talk)) => answer,
             () = running.token.cancelled() => Err(Problem::withdrawn()),
         };
         (asked, answer)
-    })));
+    });
+    let mut work = Detached::new(work, server);
     tokio::select! {
         (asked, answer) = &mut work => match (conversation.stream(), answer) {
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
@@ -220,9 +224,12 @@ async fn run_legacy(
         },
         log = conversation.begun() => {
             let rest = Arc::clone(&log);
+            let server = work.server();
             tokio::spawn(async move {
-                let (asked, answer) = work.await;
-                conclude(&rest, &asked, answer);
+                tokio::select! {
+                    (asked, answer) = work.take() => conclude(&rest, &asked, answer),
+                    () = reclaim(&*server, Some(&rest)) => rest.finish(None, Bytes::new()),
+                }
             });
             stream_legacy(gateway, &session, &log)
         }
@@ -249,31 +256,6 @@ fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>)
     Reply::Stream {
         headers: HeaderMap::new(),
         events: legacy::events(gateway, session, reader, priming, Some(gateway.streams.of_call())),
-    }
-}
-
-/// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
-/// cancelled it.
-struct Detached(Option<Work>);
-
-impl Future for Detached {
-    type Output = (Box<Asked>, Result<Text, Problem>);
-
-    fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        let Some(work) = self.0.as_mut() else { return std::task::Poll::Pending };
-        let output = std::task::ready!(work.as_mut().poll(cx));
-        self.0 = None;
-        std::task::Poll::Ready(output)
-    }
-}
-
-impl Drop for Detached {
-    fn drop(&mut self) {
-        if let Some(work) = self.0.take()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(work);
-        }
     }
 }
 
@@ -330,7 +312,13 @@ async fn rounds(
             timeout: None,
         };
         let answer = server.call(call).await.map_err(|failure| {
-            tracing::info!(server = server.slug(), %failure, ms = counted.began.elapsed().as_millis(), "call failed");
+            let ms = counted.began.elapsed().as_millis();
+            if failure.is_refusal() {
+                // Told once for many by whoever refuses: a crowd that asks again at once must not fill the log.
+                tracing::debug!(server = server.slug(), %failure, ms, "call refused");
+            } else {
+                tracing::info!(server = server.slug(), %failure, ms, "call failed");
+            }
             Problem::failed(server.slug(), &failure)
         })?;
         interact::check(&permitted, &answer)?;

@@ -81,6 +81,7 @@ fn check(
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
     let capabilities = if declared == b"{}" { bytes::Bytes::from_static(b"{}") } else { talk::carried(declared) };
     let caller = Caller {
+        principal: principal.key(),
         interactive: capabilities::is_interactive(&capabilities),
         capabilities,
         log_level,

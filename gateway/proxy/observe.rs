@@ -22,7 +22,10 @@ impl Gateway {
     pub fn observe(&self) {
         self.metrics.sessions().set(self.session_count());
         self.metrics.streams().set(self.stream_count());
+        let (mut running, mut waiting) = (0, 0);
         for server in self.servers() {
+            running += server.calls().running();
+            waiting += server.calls().waiting();
             if let Some(load) = server.load() {
                 let open = !matches!(load.breaker, BreakerState::Closed { .. });
                 self.metrics.server(server.slug()).set_load(&Bounds {
@@ -35,5 +38,7 @@ impl Gateway {
                 });
             }
         }
+        self.metrics.in_flight().set(running);
+        self.metrics.queued().set(waiting);
     }
 }

@@ -251,6 +251,11 @@ impl Problem {
         }
         let outcome = if failure.sent { "; the outcome is unknown" } else { "" };
         let mut problem = Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
+        if failure.kind == FailureKind::Busy {
+            // Not the server's doing: whoever spreads requests over gateways can send this one elsewhere.
+            problem.code = code::OVERLOADED;
+            problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
+        }
         problem.data = Some(data);
         problem.outcome = match failure.kind {
             FailureKind::Timeout => Outcome::Timeout,
@@ -306,7 +311,7 @@ impl Problem {
             headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
         if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil().max(1.0) as u64));
         }
         if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
             headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
@@ -323,6 +328,8 @@ fn reason(kind: FailureKind) -> &'static str {
         FailureKind::Garbage => "bad_response",
         FailureKind::TooLarge => "too_large",
         FailureKind::Overloaded => "overloaded",
+        FailureKind::Stalled => "stalled",
+        FailureKind::Busy => "gateway_overloaded",
         FailureKind::NeedsAuth => "needs_auth",
         FailureKind::SessionLost => "session_lost",
         FailureKind::NotFound => "not_found",

@@ -242,6 +242,7 @@ impl Session {
 
     pub(crate) fn caller(&self) -> Caller {
         Caller {
+            principal: self.principal.read().key(),
             capabilities: self.capabilities.clone(),
             interactive: self.interactive,
             log_level: self.level(),

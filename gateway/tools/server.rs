@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Refused};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, From, Message, Outcome};
@@ -31,6 +32,9 @@ const SUBSCRIPTIONS: usize = 1000;
 /// Most values of a completion.
 const VALUES: usize = 100;
 
+/// Calls that run at once, and that wait, as the defaults are for servers of others.
+const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
+
 /// What a category is made of.
 pub(crate) struct Made {
     /// For models: what the server is for.
@@ -52,6 +56,7 @@ pub(crate) struct Server {
     events: Events,
     /// How many want to hear of each resource.
     subscriptions: Mutex<BTreeMap<String, usize>>,
+    calls: Arc<ConcurrencyLimit>,
 }
 
 impl Server {
@@ -84,6 +89,7 @@ impl Server {
             registry,
             events,
             subscriptions: Mutex::default(),
+            calls: ConcurrencyLimit::new(CALLS, Charge::Turns, None),
         });
         if let Some(material) = &server.material {
             material.attach(Teller(Arc::downgrade(&server)));
@@ -168,6 +174,16 @@ impl Server {
         Ok(result)
     }
 
+    fn refused(&self, refused: Refused) -> Failure {
+        let words = match refused {
+            Refused::Displaced => "too many calls of this caller wait for it, and others wait as well".to_owned(),
+            Refused::Full | Refused::PoolFull => {
+                format!("{} calls run and {} wait already", CALLS.running, CALLS.waiting)
+            }
+        };
+        Failure::new(FailureKind::Overloaded, words).retry_after(self.calls.expected_wait())
+    }
+
     fn complete(&self, call: &Call<'_>) -> Result<Value, String> {
         let reference = object(call, "ref")?;
         let argument = object(call, "argument")?;
@@ -246,6 +262,10 @@ impl Upstream for Server {
         self.catalog.load_full()
     }
 
+    fn calls(&self) -> &Arc<ConcurrencyLimit> {
+        &self.calls
+    }
+
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(async move {
             let limit = call.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
@@ -253,6 +273,7 @@ impl Upstream for Server {
                 let words = format!("it did not end within {} s", limit.as_secs_f64());
                 Failure::new(FailureKind::Timeout, words).after_send()
             };
+            let _permit = self.calls.acquire(call.caller.principal).await.map_err(|refused| self.refused(refused))?;
             let answer = match call.method {
                 // Tools have limits of their own, and results that say so.
                 Method::ToolsCall => self.answer(&call).await,

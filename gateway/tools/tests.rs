@@ -102,8 +102,14 @@ impl Rig {
         conversation: Option<Arc<dyn Conversation>>,
         timeout: Option<Duration>,
     ) -> Result<Answer, Failure> {
-        let caller =
-            Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
+        let caller = Caller {
+            principal: 1,
+            capabilities: "{}".into(),
+            interactive: false,
+            log_level: None,
+            session: None,
+            era: Era::Modern,
+        };
         let (server, method) = (self.server(slug), request.method);
         server
             .call(Call {

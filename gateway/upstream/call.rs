@@ -50,6 +50,8 @@ impl Call<'_> {
 /// What a server must know of the client that it is called for.
 #[derive(Clone)]
 pub struct Caller {
+    /// Stands for its principal: callers with the same number share their turns.
+    pub principal: u64,
     /// JSON text of its `ClientCapabilities`; `{}` when it declared none.
     pub capabilities: Bytes,
     /// It declared that a server may ask it things (elicitation, sampling, roots).

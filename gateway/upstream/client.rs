@@ -4,6 +4,7 @@
 mod load;
 mod outcome;
 mod patience;
+mod queue;
 mod repeat;
 mod session;
 pub(crate) mod subscribe;
@@ -11,21 +12,22 @@ pub(crate) mod survey;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
+use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Pools};
 use lockgate_egress::{Connector, Origin};
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::Outbound;
 use lockgate_protocol::revision::Era;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use outcome::{Verdict, Waiting, is_header_mismatch, read};
+use outcome::{Verdict, is_header_mismatch, read};
 
 use crate::breaker::Breaker;
 use crate::call::{Answer, BoxFuture, Call};
@@ -46,6 +48,8 @@ pub struct Surroundings {
     pub connector: Arc<Connector>,
     pub egress: lockgate_egress::Config,
     pub events: Events,
+    /// Places that the calls of all servers share.
+    pub pools: Pools,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
     /// The program that stands between the gateway and a child process; it begins with [`crate::guard`].
@@ -78,8 +82,8 @@ pub(crate) struct Shared {
     pub(crate) last_heard: Arc<LastHeard>,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
-    permits: Semaphore,
-    queued: AtomicUsize,
+    /// Calls that run and wait.
+    pub(crate) calls: Arc<ConcurrencyLimit>,
     pub(crate) sessions: session::Sessions,
     pub(crate) wanted: subscribe::Wanted,
     pub(crate) survey: survey::Survey,
@@ -87,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) known_legacy: AtomicBool,
     /// Streamable HTTP is not there, HTTP+SSE is.
     pub(crate) known_sse: AtomicBool,
+    /// When the log last said that calls are turned away, in ms since `epoch`.
+    refusal_noted: AtomicU64,
     /// When the lists were read, in ms since `epoch`.
     read_at: AtomicU64,
     epoch: Instant,
@@ -137,6 +143,7 @@ impl Shared {
         };
         let state = if config.enabled { State::Pending } else { State::Disabled };
         let status = Status { state, since: SystemTime::now(), peer: None, trouble: None, restarts: 0 };
+        let bounds = Bounds { running: config.limits.concurrency, waiting: config.limits.queue };
         Ok(Self {
             slug: config.slug.as_str().into(),
             origin,
@@ -149,13 +156,13 @@ impl Shared {
             last_heard: Arc::new(LastHeard::new()),
             closing: CancellationToken::new(),
             breaker: Breaker::new(config.breaker.clone()),
-            permits: Semaphore::new(config.limits.concurrency),
-            queued: AtomicUsize::new(0),
+            calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(around.pools.clone())),
             sessions: session::Sessions::default(),
             wanted: subscribe::Wanted::default(),
             survey: survey::Survey::default(),
             known_legacy: AtomicBool::new(false),
             known_sse: AtomicBool::new(false),
+            refusal_noted: AtomicU64::new(0),
             read_at: AtomicU64::new(0),
             epoch: Instant::now(),
             config,
@@ -241,24 +248,6 @@ impl Shared {
         }
     }
 
-    /// A place among the calls that run at once, after a bounded wait in a bounded queue.
-    async fn enter(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        match self.permits.try_acquire() {
-            Ok(permit) => Ok(permit),
-            Err(_) => Box::pin(self.queue()).await,
-        }
-    }
-
-    async fn queue(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        let full = || {
-            let words =
-                format!("{} calls run and {} wait already", self.config.limits.concurrency, self.config.limits.queue);
-            Failure::new(Kind::Overloaded, words).retry_after(Duration::from_secs(1))
-        };
-        let _waiting = Waiting::enter(&self.queued, self.config.limits.queue).ok_or_else(full)?;
-        self.permits.acquire().await.map_err(|_| full())
-    }
-
     async fn run(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| {
             Failure::new(Kind::Unavailable, "the server keeps failing; it is left alone for a while").retry_after(wait)
@@ -266,7 +255,7 @@ impl Shared {
         let verdict = Verdict(Some(&self.breaker));
         let limit = call.timeout.unwrap_or_else(|| self.timeout_of(call));
         let result = patience::within(limit, call, |conversation| async move {
-            let _permit = self.enter().await?;
+            let _permit = self.enter(call).await?;
             self.attempt(call, conversation).await
         })
         .await;
@@ -348,6 +337,10 @@ impl Upstream for Client {
 
     fn load(&self) -> Option<Load> {
         Some(self.shared.load())
+    }
+
+    fn calls(&self) -> &Arc<ConcurrencyLimit> {
+        &self.shared.calls
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {

@@ -19,6 +19,8 @@ pub struct Config {
     pub call_timeout: Duration,
     /// Time for single tools by their own name, 1–300 s.
     pub tool_timeouts: BTreeMap<String, Duration>,
+    /// How long every place may be taken without a word of the server before calls that wait are turned away.
+    pub stall_timeout: Duration,
     /// Time to start, shake hands and read all lists.
     pub start_timeout: Duration,
     pub limits: Limits,

@@ -36,6 +36,12 @@ pub enum Kind {
     /// Too many calls are running and waiting already.
     #[error("overloaded")]
     Overloaded,
+    /// Its places are all taken, and it has said nothing for a while.
+    #[error("stalled")]
+    Stalled,
+    /// Too many calls wait in the whole gateway.
+    #[error("busy")]
+    Busy,
     /// The server wants credentials that it was not given.
     #[error("needs authorization")]
     NeedsAuth,
@@ -64,6 +70,12 @@ impl Failure {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// Whether there was no place for the call.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.kind, Kind::Overloaded | Kind::Stalled | Kind::Busy)
     }
 
     /// Whether the breaker counts it: the server's transport failed, rather than the call or our own bounds.

@@ -36,6 +36,8 @@ pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 
 use std::sync::Arc;
 
+use lockgate_admission::ConcurrencyLimit;
+
 /// A server behind one namespace: an upstream or a built-in tool server.
 pub trait Upstream: Send + Sync + 'static {
     /// The operator-given name.
@@ -51,6 +53,9 @@ pub trait Upstream: Send + Sync + 'static {
     fn load(&self) -> Option<Load> {
         None
     }
+
+    /// The places of its calls. No I/O.
+    fn calls(&self) -> &Arc<ConcurrencyLimit>;
 
     /// Calls it. Dropping the future cancels the call in the server's way.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;

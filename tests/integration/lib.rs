@@ -14,6 +14,7 @@ mod builtin;
 mod churn;
 mod content;
 mod envelope;
+mod fairness;
 mod garbage;
 mod guards;
 mod hidden;

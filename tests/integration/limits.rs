@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::rig::client::Request;
 use crate::rig::gate::{command, config};
 use crate::rig::upstream::modern;
-use crate::rig::{Answer, Gate, Upstream, fixture, json, until};
+use crate::rig::{Gate, Upstream, fixture, json, until};
 
 fn list() -> Request {
     Request::modern("/mcp", "tools/list", json!({}))
@@ -43,32 +43,39 @@ async fn bytes_of_a_request_are_bounded() {
     assert_eq!(list().send(gate.address).await.status, 200);
 }
 
-/// `limits.concurrent_requests` and `queued_requests`: the next one → 503 with Retry-After; then everything goes on.
+/// `limits.concurrent_requests` and `queued_requests`: the next call → 503 with a reason and Retry-After, whatever the
+/// server's own places are. Lists take none, and another server has a share of its own.
 #[tokio::test]
-async fn more_requests_than_places_are_turned_away() {
-    let server = Upstream::http(|heard| match heard.method() {
+async fn more_calls_than_places_are_turned_away() {
+    let hangs = |heard: &crate::rig::Heard| match heard.method() {
         "tools/call" => crate::rig::Say::Nothing,
         _ => modern(&["t"])(heard),
-    })
-    .await;
-    let limits = json!({"concurrent_requests": 2, "queued_requests": 1});
-    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"timeout": 2}))}, "limits": limits})).await;
-    let calls = async { tokio::join!(gate.call("a__t"), gate.call("a__t")) };
-    let more = async {
-        until("both run", async || (server.count("tools/call") == 2).then_some(())).await;
-        let (a, b, c, d) = (list(), list(), list(), list());
-        let at = gate.address;
-        let (a, b, c, d) = tokio::join!(a.send(at), b.send(at), c.send(at), d.send(at));
-        [a, b, c, d]
     };
-    let (calls, more): ((Answer, Answer), [Answer; 4]) = tokio::join!(calls, more);
-    let (served, refused): (Vec<_>, Vec<_>) = more.iter().partition(|answer| answer.status == 200);
-    assert_eq!((served.len(), refused.len()), (1, 3), "one waits and is served");
-    for refused in refused {
-        assert_eq!((refused.status, refused.code()), (503, -31053), "{}", refused.text());
-        assert!(refused.header("retry-after").is_some());
-    }
-    for late in [calls.0, calls.1] {
+    let (server, good) = (Upstream::http(hangs).await, Upstream::http(modern(&["t"])).await);
+    let limits = json!({"concurrent_requests": 4, "queued_requests": 4});
+    let servers = json!({"a": server.with(json!({"timeout": 2})), "b": good.config()});
+    let gate = Gate::start(json!({"servers": servers, "limits": limits})).await;
+    let calls = async {
+        let three = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+        let waiting = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+        tokio::join!(three, waiting)
+    };
+    let more = async {
+        until("three run", async || (server.count("tools/call") == 3).then_some(())).await;
+        let refused = until("three wait", async || {
+            let answer = tokio::time::timeout(Duration::from_millis(200), gate.call("a__t")).await.ok()?;
+            (answer.status == 503).then_some(answer)
+        })
+        .await;
+        assert_eq!((refused.code(), refused.header("retry-after")), (-31053, Some("1")), "{}", refused.text());
+        let data = refused.json()["error"]["data"].clone();
+        assert_eq!((data["reason"].as_str(), data["retryAfterMs"].as_u64()), (Some("gateway_overloaded"), Some(1000)));
+        assert!(refused.text().contains("limits.queued_requests"), "{}", refused.text());
+        assert_eq!(list().send(gate.address).await.status, 200);
+        assert_eq!(gate.call("b__t").await.code(), 0, "another server's share");
+    };
+    let ((running, _), ()) = tokio::join!(calls, more);
+    for late in [running.0, running.1, running.2] {
         assert_eq!(late.json()["error"]["data"]["reason"], "timeout", "{}", late.text());
     }
     assert_eq!(list().send(gate.address).await.status, 200);

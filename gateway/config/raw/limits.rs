@@ -16,9 +16,10 @@ pub struct Limits {
     pub sessions_per_principal: Option<Whole<1, 1_000_000, 0>>,
     /// Time without a request after which a legacy session ends, 10–86400 s.
     pub session_idle: Seconds<10, 86_400, 1800>,
-    /// Requests that run at once, 1–100000.
+    /// Calls that run at once at all servers together, 1–100000. Half of them is dealt out evenly to the servers, each gets at
+    /// least one; the rest goes to whoever comes first.
     pub concurrent_requests: Whole<1, 100_000, 100>,
-    /// Requests that wait for a place, 0–100000; one more is answered with 503.
+    /// Calls that wait at once for all servers together, 0–100000, shared in the same way; one more is answered with 503.
     pub queued_requests: Whole<0, 100_000, 1000>,
     /// Bytes of request bodies in work, of answers that their clients have not read, and of messages kept for clients that
     /// resume a stream, over all connections, 1MiB–16GiB; at least `http.body_bytes`. A larger answer cannot be delivered.

@@ -38,8 +38,6 @@ impl Check<'_> {
                 read_timeout: http.read_timeout.duration(),
                 write_timeout: http.write_timeout.duration(),
                 connections: http.connections.size(),
-                concurrent_requests: limits.concurrent_requests.size(),
-                queued_requests: limits.queued_requests.size(),
             },
         })
     }

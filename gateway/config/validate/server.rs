@@ -85,6 +85,7 @@ impl Check<'_> {
             },
             call_timeout: raw.timeout.duration(),
             tool_timeouts: raw.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), time.duration())).collect(),
+            stall_timeout: raw.stall_timeout.duration(),
             start_timeout: raw.start_timeout.duration(),
             limits: Limits {
                 response_bytes: limits.response_bytes.size(),

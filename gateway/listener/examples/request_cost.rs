@@ -228,8 +228,6 @@ fn config() -> Outcome<Config> {
             read_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(60),
             connections: 10_000,
-            concurrent_requests: 1000,
-            queued_requests: 1000,
         },
     })
 }

@@ -21,8 +21,6 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
             read_timeout: Duration::from_secs(1),
             write_timeout: Duration::from_secs(1),
             connections: 1,
-            concurrent_requests: 1,
-            queued_requests: 1,
         },
     })
 }

@@ -28,6 +28,8 @@ pub(crate) struct Log {
     /// Counts readers ever attached; the newest one reads.
     reader: AtomicUsize,
     attached: AtomicUsize,
+    /// When the last reader left.
+    left: Mutex<Option<Instant>>,
 }
 
 struct Inner {
@@ -62,6 +64,7 @@ impl Log {
             polling: AtomicBool::new(false),
             reader: AtomicUsize::new(0),
             attached: AtomicUsize::new(0),
+            left: Mutex::new(None),
         }
     }
 
@@ -119,6 +122,15 @@ impl Log {
 
     pub(crate) fn has_reader(&self) -> bool {
         self.attached.load(Ordering::Acquire) > 0
+    }
+
+    /// How long nobody has read it who read it before.
+    pub(crate) fn unread_for(&self) -> Option<Duration> {
+        if self.has_reader() {
+            return None;
+        }
+        let left = *self.left.lock();
+        left.map(|left| left.elapsed())
     }
 
     /// Finished so long ago that nobody may resume it any more.
@@ -227,6 +239,7 @@ impl Inner {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        *self.log.left.lock() = Some(Instant::now());
         self.log.attached.fetch_sub(1, Ordering::AcqRel);
     }
 }

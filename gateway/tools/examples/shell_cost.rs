@@ -86,8 +86,14 @@ fn request() -> Result<Request, String> {
 }
 
 async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
-    let caller =
-        Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
+    let caller = Caller {
+        principal: 1,
+        capabilities: "{}".into(),
+        interactive: false,
+        log_level: None,
+        session: None,
+        era: Era::Modern,
+    };
     let call = Call {
         method: Method::ToolsCall,
         target: "execute",

@@ -95,6 +95,10 @@ impl Upstream for Failing {
         Arc::new(Catalog { tools: vec![item], instructions, offers: Offers::default(), ..Catalog::default() })
     }
 
+    fn calls(&self) -> &Arc<lockgate_admission::ConcurrencyLimit> {
+        unreachable!("nobody calls it")
+    }
+
     fn call<'a>(&'a self, _: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {
         Box::pin(std::future::pending())
     }
@@ -150,8 +154,14 @@ async fn nothing_secret_is_in_servers_and_health() {
     let rig = rig(&plain());
     for (tool, shown) in [("servers", "\"failedStage\":\"connect\""), ("health", "\"status\":\"down\"")] {
         let request = request(Method::ToolsCall, &json!({}));
-        let caller =
-            Caller { capabilities: "{}".into(), interactive: false, log_level: None, session: None, era: Era::Modern };
+        let caller = Caller {
+            principal: 1,
+            capabilities: "{}".into(),
+            interactive: false,
+            log_level: None,
+            session: None,
+            era: Era::Modern,
+        };
         let call = Call {
             method: Method::ToolsCall,
             target: tool,

@@ -1,6 +1,5 @@
 //! How a server stands with its bounds: places, queue, times and breaker, for whoever looks.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Shared;
@@ -26,9 +25,9 @@ impl Shared {
             start_timeout: config.start_timeout,
             call_timeout: config.call_timeout,
             tool_timeouts: config.tool_timeouts.iter().map(|(tool, time)| (tool.clone(), *time)).collect(),
-            running: limits.concurrency.saturating_sub(self.permits.available_permits()),
+            running: self.calls.running(),
             concurrency: limits.concurrency,
-            waiting: self.queued.load(Ordering::Relaxed).min(limits.queue),
+            waiting: self.calls.waiting(),
             queue: limits.queue,
             silent: self.last_heard.get().elapsed(),
             breaker: self.breaker.state(Instant::now()),

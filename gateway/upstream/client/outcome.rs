@@ -1,6 +1,5 @@
 //! How a call ended: what kind of answer it got, and what that says to the breaker.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use lockgate_protocol::code;
@@ -49,23 +48,6 @@ pub(super) fn read(response: Response, modern: bool) -> Result<Answer, Failure> 
     Ok(Answer { text: response.text, outcome: response.outcome, kind })
 }
 
-/// Counts one waiting call.
-pub(super) struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    pub(super) fn enter(count: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let before = count.fetch_add(1, Ordering::Relaxed);
-        let waiting = Self(count);
-        (before < max).then_some(waiting)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Tells the breaker how a call ended, also when it was dropped.
 pub(super) struct Verdict<'a>(pub(super) Option<&'a Breaker>);
 
@@ -79,7 +61,7 @@ impl Verdict<'_> {
                     tracing::warn!(server = slug, %failure, "the breaker opens");
                 }
             }
-            Err(failure) if matches!(failure.kind, Kind::Overloaded | Kind::Unavailable) => {
+            Err(failure) if failure.is_refusal() || failure.kind == Kind::Unavailable => {
                 breaker.abandon(Instant::now())
             }
             _ => breaker.success(),

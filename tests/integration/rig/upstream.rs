@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -47,6 +48,8 @@ impl Heard {
 pub enum Say {
     /// A JSON message.
     Json(Value),
+    /// The same after a while.
+    Late(Duration, Value),
     /// The same with another status and further headers.
     Status(u16, Vec<(&'static str, String)>, Value),
     /// An event stream with this text, which then ends.
@@ -63,6 +66,16 @@ pub enum Say {
     Nothing,
     /// Nothing, and the connection is closed.
     Close,
+}
+
+impl Say {
+    /// Waits for as long as it is to be late.
+    async fn in_time(self) -> Self {
+        if let Self::Late(pause, _) = &self {
+            tokio::time::sleep(*pause).await;
+        }
+        self
+    }
 }
 
 type Script = Arc<dyn Fn(&Heard) -> Say + Send + Sync>;
@@ -198,11 +211,12 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
         let body = serde_json::from_str(&text).unwrap_or_default();
         let heard = Heard { verb, headers, text, body };
         all.lock().unwrap().push(heard.clone());
-        let say = script(&heard);
+        let say = script(&heard).in_time().await;
         let json = "application/json";
         let bytes = match say {
             Say::Json(Value::Null) => b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_vec(),
             Say::Json(value) => http(200, json, &[], value.to_string().as_bytes()),
+            Say::Late(_, value) => http(200, json, &[], value.to_string().as_bytes()),
             Say::Status(status, more, Value::Null) => http(status, json, &more, b""),
             Say::Status(status, more, value) => http(status, json, &more, value.to_string().as_bytes()),
             Say::Text(kind, body) => http(200, kind, &[], &body),
@@ -251,9 +265,11 @@ async fn talk(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) ->
         let body = serde_json::from_str(&text).unwrap_or_default();
         let heard = Heard { verb: "LINE".into(), headers: Vec::new(), text, body };
         all.lock().unwrap().push(heard.clone());
-        match script(&heard) {
+        match script(&heard).in_time().await {
             Say::Json(Value::Null) | Say::Nothing => {}
-            Say::Json(value) | Say::Status(_, _, value) => socket.write_all(format!("{value}\n").as_bytes()).await?,
+            Say::Json(value) | Say::Late(_, value) | Say::Status(_, _, value) => {
+                socket.write_all(format!("{value}\n").as_bytes()).await?
+            }
             Say::Text(_, text) => socket.write_all(&[&text[..], b"\n"].concat()).await?,
             Say::Sse(_) | Say::Stream(_) => {}
             Say::Raw(bytes) => {

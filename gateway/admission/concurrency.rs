@@ -1,0 +1,316 @@
+//! How many may run at once and how many may wait, fairly between callers: places go round the callers that wait, not
+//! to whoever asks most, and a full queue loses the newest of the caller who has most in it.
+
+mod callers;
+mod turns;
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::Pools;
+use callers::Callers;
+use turns::{Answer, Notice, RUNNING, State, WAITING, Waiter};
+
+/// Longest time that a refusal tells to wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How much of the mean time of a place is the newest one.
+const NEWEST: f64 = 0.1;
+
+/// How many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub running: usize,
+    pub waiting: usize,
+}
+
+/// By what callers take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// Everybody gets as many places.
+    Turns,
+    /// Everybody gets as much time.
+    Time,
+}
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many wait here as may.
+    Full,
+    /// As many wait in all limits of the pool as may.
+    PoolFull,
+    /// The queue was full, and somebody came who had less in it.
+    Displaced,
+}
+
+/// See the module.
+pub struct ConcurrencyLimit {
+    bounds: Bounds,
+    charge: Charge,
+    pools: Option<Pools>,
+    state: Mutex<State>,
+    /// Somebody has begun to wait.
+    wanted: Notify,
+    itself: Weak<Self>,
+}
+
+/// A place that is taken until this is dropped.
+pub struct Permit {
+    limit: Arc<ConcurrencyLimit>,
+    caller: u64,
+    since: Instant,
+}
+
+impl ConcurrencyLimit {
+    #[must_use]
+    pub fn new(bounds: Bounds, charge: Charge, pools: Option<Pools>) -> Arc<Self> {
+        if let Some(pools) = &pools {
+            pools.running.join();
+            pools.waiting.join();
+        }
+        Arc::new_cyclic(|itself| Self {
+            bounds: Bounds { running: bounds.running.max(1), ..bounds },
+            charge,
+            pools,
+            state: Mutex::new(State {
+                running: 0,
+                waiting: 0,
+                borrowed: [0; 2],
+                callers: Callers::default(),
+                tickets: 0,
+                latest: 0,
+                changed: None,
+                full_since: None,
+                held: 0.0,
+                hungry: false,
+            }),
+            wanted: Notify::new(),
+            itself: Weak::clone(itself),
+        })
+    }
+
+    /// A place for `caller`, at once or after waiting for its turn. Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// [`Refused`], at once or while it waits.
+    pub async fn acquire(&self, caller: u64) -> Result<Permit, Refused> {
+        match self.enter(caller)? {
+            Entered::Running(permit) => Ok(permit),
+            // Boxed, so that a call that need not wait stays small.
+            Entered::Waiting(waiting) => Box::pin(waiting.turn()).await,
+        }
+    }
+
+    /// A place for `caller`, if it need not wait for one.
+    #[must_use]
+    pub fn try_acquire(&self, caller: u64) -> Option<Permit> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        state.meet(caller, now);
+        // Who waits already comes first, so nobody overtakes.
+        if state.waiting > 0 || !self.begin(&mut state, caller, now) {
+            return None;
+        }
+        state.full_since = None;
+        drop(state);
+        self.permit(caller, now).ok()
+    }
+
+    /// Who holds a place now.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.state.lock().running
+    }
+
+    /// Who waits now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.state.lock().waiting
+    }
+
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// How long there has been no free place for those who wanted one.
+    #[must_use]
+    pub fn full_for(&self) -> Option<Duration> {
+        let since = self.state.lock().full_since?;
+        Some(since.elapsed())
+    }
+
+    /// When somebody who comes now may expect a place, by how long places were held so far; at least a second.
+    #[must_use]
+    pub fn expected_wait(&self) -> Duration {
+        let state = self.state.lock();
+        let turns = (state.waiting + 1) as f64 / self.bounds.running as f64;
+        let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(LONGEST_WAIT);
+        wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
+    }
+
+    /// Waits until somebody else waits for a place. Of several who wait for that, one is told for each who queues.
+    pub async fn wanted(&self) {
+        loop {
+            if self.waiting() > 0 {
+                return;
+            }
+            self.wanted.notified().await;
+        }
+    }
+
+    fn enter(&self, caller: u64) -> Result<Entered<'_>, Refused> {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        state.meet(caller, now);
+        // Who waits already comes first, so nobody overtakes.
+        if state.waiting == 0 && self.begin(&mut state, caller, now) {
+            state.full_since = None;
+            return Ok(Entered::Running(self.permit(caller, now)?));
+        }
+        state.full_since.get_or_insert(now);
+        let displaced = self.make_room(&mut state, caller)?;
+        state.tickets += 1;
+        state.waiting += 1;
+        let ticket = state.tickets;
+        let (sender, receiver) = oneshot::channel();
+        state.callers.entry(caller).queue.push_back(Waiter { ticket, answer: sender });
+        drop(state);
+        self.send(displaced);
+        // Others may wait for what they may not have, while this one may.
+        self.serve();
+        self.wanted.notify_one();
+        Ok(Entered::Waiting(Waiting { limit: self, caller, ticket, answer: Some(receiver) }))
+    }
+
+    fn permit(&self, caller: u64, since: Instant) -> Result<Permit, Refused> {
+        // It cannot be gone while it is borrowed.
+        let limit = self.itself.upgrade().ok_or(Refused::Full)?;
+        Ok(Permit { limit, caller, since })
+    }
+
+    /// Gives free places to those whose turn it is.
+    fn serve(&self) {
+        loop {
+            let notice = self.next(&mut self.state.lock());
+            if notice.is_none() {
+                return;
+            }
+            self.send(notice);
+        }
+    }
+
+    fn send(&self, notice: Option<Notice>) {
+        let Some(Notice { caller, to, answer }) = notice else { return };
+        // Who has left meanwhile does not take the place.
+        if let Err(Ok(())) = to.send(answer) {
+            self.release(caller, Instant::now());
+        }
+    }
+
+    /// The pool has a place again.
+    pub(crate) fn try_again(&self) {
+        let waiting = {
+            let mut state = self.state.lock();
+            state.hungry = false;
+            state.waiting
+        };
+        match &self.pools {
+            // Not needed here any more: somebody else may want it.
+            Some(pools) if waiting == 0 => pools.running.wake(),
+            _ => self.serve(),
+        }
+    }
+
+    /// A place is given back.
+    fn release(&self, caller: u64, since: Instant) {
+        let seconds = since.elapsed().as_secs_f64();
+        let mut state = self.state.lock();
+        let expected = state.held;
+        let weight = if expected == 0.0 { 1.0 } else { NEWEST };
+        state.held += (seconds - expected) * weight;
+        state.running -= 1;
+        let more = if self.charge == Charge::Time { seconds - expected } else { 0.0 };
+        state.callers.end(caller, more);
+        let freed = self.unlend(&mut state, RUNNING);
+        if state.waiting == 0 {
+            state.full_since = None;
+            drop(state);
+            if freed && let Some(pools) = &self.pools {
+                pools.running.wake();
+            }
+            return;
+        }
+        drop(state);
+        self.serve();
+    }
+}
+
+enum Entered<'a> {
+    Running(Permit),
+    Waiting(Waiting<'a>),
+}
+
+/// One who waits; leaves the queue when dropped.
+struct Waiting<'a> {
+    limit: &'a ConcurrencyLimit,
+    caller: u64,
+    ticket: u64,
+    answer: Option<oneshot::Receiver<Answer>>,
+}
+
+impl Waiting<'_> {
+    async fn turn(mut self) -> Result<Permit, Refused> {
+        let answer = match &mut self.answer {
+            Some(answer) => answer.await,
+            None => Ok(Err(Refused::Full)),
+        };
+        self.answer = None;
+        answer.unwrap_or(Err(Refused::Full))?;
+        self.limit.permit(self.caller, Instant::now())
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(mut answer) = self.answer.take() else { return };
+        let mut state = self.limit.state.lock();
+        let queue = &mut state.callers.entry(self.caller).queue;
+        let place = queue.iter().position(|waiter| waiter.ticket == self.ticket);
+        if let Some(place) = place {
+            queue.remove(place);
+            state.waiting -= 1;
+            self.limit.unlend(&mut state, WAITING);
+            state.callers.tidy(self.caller);
+            return;
+        }
+        state.callers.tidy(self.caller);
+        drop(state);
+        // The answer is on its way. Either it is here already, or its sender finds that nobody waits.
+        answer.close();
+        if let Ok(Ok(())) = answer.try_recv() {
+            self.limit.release(self.caller, Instant::now());
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.limit.release(self.caller, self.since);
+    }
+}
+
+impl Drop for ConcurrencyLimit {
+    fn drop(&mut self) {
+        if let Some(pools) = &self.pools {
+            pools.running.leave();
+            pools.waiting.leave();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Whose turn it is, and what it takes: a place of the limit's own share or one of the pool's, room in the queue. All of it
+//! happens under the limit's lock, and nobody is woken here.
+
+use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::callers::Callers;
+use super::{Charge, ConcurrencyLimit, Refused};
+
+/// While a second caller was seen within this time, no caller may take the last places.
+const CONTENDED: Duration = Duration::from_secs(60);
+/// One caller may hold this many times what is left free: of 32 places at most 28.
+const REACH: usize = 7;
+pub(super) type Answer = Result<(), Refused>;
+
+/// Whoever waits in a queue.
+pub(super) struct Waiter {
+    pub(super) ticket: u64,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// An answer that is given once the lock is free: the task that is woken may run at once.
+pub(super) struct Notice {
+    pub(super) caller: u64,
+    pub(super) to: oneshot::Sender<Answer>,
+    pub(super) answer: Answer,
+}
+
+pub(super) struct State {
+    pub(super) running: usize,
+    pub(super) waiting: usize,
+    /// Of those that run, and of those that wait: what is borrowed from the pools.
+    pub(super) borrowed: [usize; 2],
+    pub(super) callers: Callers,
+    pub(super) tickets: u64,
+    pub(super) latest: u64,
+    /// When another caller than the one before came last.
+    pub(super) changed: Option<Instant>,
+    /// Since when somebody had to wait or was refused, without a place having been free meanwhile.
+    pub(super) full_since: Option<Instant>,
+    /// Seconds that a place is held, on average.
+    pub(super) held: f64,
+    /// Noted in the pool as waiting for its common part.
+    pub(super) hungry: bool,
+}
+
+pub(super) const RUNNING: usize = 0;
+pub(super) const WAITING: usize = 1;
+
+impl State {
+    /// Notes who asks for a place.
+    pub(super) fn meet(&mut self, caller: u64, now: Instant) {
+        if self.latest == caller {
+            return;
+        }
+        if self.latest != 0 {
+            self.changed = Some(now);
+        }
+        self.latest = caller;
+    }
+
+    fn is_contended(&self, now: Instant) -> bool {
+        self.changed.is_some_and(|changed| now.saturating_duration_since(changed) < CONTENDED)
+    }
+
+    /// Whether a caller may have another place. While there are others, the last places are for those who hold few.
+    fn may_take(&self, caller: u64, free: usize, now: Instant) -> bool {
+        !self.is_contended(now) || self.callers.running(caller) < REACH * free
+    }
+}
+
+impl ConcurrencyLimit {
+    /// Takes a place for a caller, if there is one that it may have.
+    pub(super) fn begin(&self, state: &mut State, caller: u64, now: Instant) -> bool {
+        let free = self.bounds.running.saturating_sub(state.running);
+        if free == 0 || !state.may_take(caller, free, now) || !self.lend(state, RUNNING) {
+            return false;
+        }
+        state.running += 1;
+        let expected = state.held;
+        let cost = match self.charge {
+            Charge::Turns => 1.0,
+            Charge::Time => expected,
+        };
+        state.callers.begin(caller, cost);
+        true
+    }
+
+    /// A place of the limit's own share, or one borrowed from the pool.
+    fn lend(&self, state: &mut State, what: usize) -> bool {
+        let Some(pools) = &self.pools else { return true };
+        let (pool, used) = match what {
+            RUNNING => (&pools.running, state.running),
+            _ => (&pools.waiting, state.waiting),
+        };
+        let own = used - state.borrowed[what];
+        if own < pool.share() {
+            return true;
+        }
+        let lent = pool.borrow();
+        state.borrowed[what] += usize::from(lent);
+        lent
+    }
+
+    /// Gives back what was borrowed first. `true` when the pool has a place again.
+    pub(super) fn unlend(&self, state: &mut State, what: usize) -> bool {
+        let Some(pools) = &self.pools else { return false };
+        if state.borrowed[what] == 0 {
+            return false;
+        }
+        state.borrowed[what] -= 1;
+        let pool = if what == RUNNING { &pools.running } else { &pools.waiting };
+        pool.give_back();
+        true
+    }
+
+    /// Room for one more in the queue: the newest of the caller who has most in it leaves, when that is more than the
+    /// newcomer would have.
+    pub(super) fn make_room(&self, state: &mut State, caller: u64) -> Result<Option<Notice>, Refused> {
+        let refused = if state.waiting >= self.bounds.waiting {
+            Refused::Full
+        } else if self.lend(state, WAITING) {
+            return Ok(None);
+        } else {
+            Refused::PoolFull
+        };
+        let own = state.callers.queued(caller);
+        let Some((longest, queued)) = state.callers.longest() else { return Err(refused) };
+        if queued <= own + 1 {
+            return Err(refused);
+        }
+        let Some(waiter) = state.callers.entry(longest).queue.pop_back() else { return Err(refused) };
+        state.callers.tidy(longest);
+        state.waiting -= 1;
+        // The newcomer takes over what the other one had borrowed.
+        Ok(Some(Notice { caller: longest, to: waiter.answer, answer: Err(Refused::Displaced) }))
+    }
+
+    /// Gives a free place to the caller whose turn it is.
+    pub(super) fn next(&self, state: &mut State) -> Option<Notice> {
+        if state.waiting == 0 || state.running >= self.bounds.running {
+            return None;
+        }
+        let now = Instant::now();
+        let free = self.bounds.running - state.running;
+        let contended = state.is_contended(now);
+        let caller = state.callers.next(|entry| !contended || entry.running < REACH * free)?;
+        if !self.begin(state, caller, now) {
+            self.note_hungry(state);
+            return None;
+        }
+        let waiter = state.callers.entry(caller).queue.pop_front()?;
+        state.waiting -= 1;
+        self.unlend(state, WAITING);
+        Some(Notice { caller, to: waiter.answer, answer: Ok(()) })
+    }
+
+    /// Only the pool is in the way: it says when there is more.
+    fn note_hungry(&self, state: &mut State) {
+        if let Some(pools) = &self.pools
+            && !state.hungry
+        {
+            state.hungry = true;
+            pools.running.wait(Weak::clone(&self.itself));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Legacy calls whose client has gone: they go on, because that client has not cancelled them, for as long as nobody else
+//! wants their place at the server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use lockgate_upstream::Upstream;
+
+use super::Work;
+use crate::face::Text;
+use crate::rescue::Problem;
+use crate::session::Log;
+use crate::stage::Asked;
+
+/// How long a client that lost the stream of its call may take to come back, while others want the call's place.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
+/// cancelled it. There it goes on for as long as nobody else wants its place.
+pub(super) struct Detached {
+    work: Option<Work>,
+    server: Arc<dyn Upstream>,
+}
+
+impl Detached {
+    pub(super) fn new(work: Work, server: Arc<dyn Upstream>) -> Self {
+        Self { work: Some(work), server }
+    }
+
+    pub(super) fn server(&self) -> Arc<dyn Upstream> {
+        Arc::clone(&self.server)
+    }
+
+    /// The call, to be finished elsewhere.
+    pub(super) async fn take(mut self) -> (Box<Asked>, Result<Text, Problem>) {
+        match self.work.take() {
+            Some(work) => work.await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Future for Detached {
+    type Output = (Box<Asked>, Result<Text, Problem>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(work) = self.work.as_mut() else { return Poll::Pending };
+        let output = ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(output)
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let server = Arc::clone(&self.server);
+        runtime.spawn(async move {
+            tokio::select! {
+                _ = work => {}
+                () = reclaim(&*server, None) => {
+                    tracing::info!(server = server.slug(), "a call was given up: its client is gone and others wait");
+                }
+            }
+        });
+    }
+}
+
+/// Ready when a call has to leave its place at a server: its client is gone, and somebody else waits for it.
+pub(super) async fn reclaim(server: &dyn Upstream, stream: Option<&Log>) {
+    loop {
+        server.calls().wanted().await;
+        let Some(stream) = stream else { return };
+        if stream.unread_for().is_some_and(|away| away >= AWAY) {
+            return;
+        }
+        tokio::time::sleep(AWAY / 10).await;
+    }
+}

@@ -1,0 +1,88 @@
+//! Whose turn it is at one server. Callers take turns, and the queue of a server that gives no sign of life is given up.
+
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockgate_admission::{Permit, Refused};
+
+use super::Shared;
+use crate::call::Call;
+use crate::failure::{Failure, Kind};
+
+/// How often the log says that calls are turned away, in milliseconds.
+const QUIET_MS: u64 = 10_000;
+
+impl Shared {
+    /// A place among the calls that run at once, at once or after waiting for it.
+    pub(super) async fn enter(&self, call: &Call<'_>) -> Result<Permit, Failure> {
+        match self.calls.try_acquire(call.caller.principal) {
+            Some(permit) => Ok(permit),
+            None => Box::pin(self.queue(call.caller.principal)).await,
+        }
+    }
+
+    async fn queue(&self, caller: u64) -> Result<Permit, Failure> {
+        let mut turn = pin!(self.calls.acquire(caller));
+        loop {
+            let stalled = self.stalled_for();
+            let Some(left) = self.config.stall_timeout.checked_sub(stalled).filter(|left| !left.is_zero()) else {
+                return Err(self.stalled(stalled));
+            };
+            tokio::select! {
+                biased;
+                permit = &mut turn => return permit.map_err(|refused| self.refused(refused)),
+                () = tokio::time::sleep(left) => {}
+            }
+        }
+    }
+
+    /// How long every place has been taken without a word of the server.
+    fn stalled_for(&self) -> Duration {
+        let full = self.calls.full_for().unwrap_or_default();
+        full.min(self.last_heard.get().elapsed())
+    }
+
+    fn stalled(&self, silent: Duration) -> Failure {
+        self.note_refusal("its queue is given up: it has said nothing while all its places are taken");
+        let (running, seconds) = (self.calls.running(), silent.as_secs());
+        let words = format!(
+            "it has said nothing for {seconds} s while {running} calls run there, so no more are sent to it \
+             (servers.NAME.stall_timeout)"
+        );
+        Failure::new(Kind::Stalled, words).retry_after(self.config.stall_timeout)
+    }
+
+    /// One line for all that are turned away within [`QUIET_MS`].
+    fn note_refusal(&self, what: &str) {
+        let now = self.now_ms();
+        let quiet = |last: u64| (last == 0 || now.saturating_sub(last) >= QUIET_MS).then_some(now.max(1));
+        let first = self.refusal_noted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, quiet);
+        if first.is_ok() {
+            let (running, waiting) = (self.calls.running(), self.calls.waiting());
+            tracing::warn!(server = %self.slug, running, waiting, "{what}");
+        }
+    }
+
+    fn refused(&self, refused: Refused) -> Failure {
+        self.note_refusal("calls are turned away: too many run and wait");
+        let bounds = self.calls.bounds();
+        let (kind, words) = match refused {
+            Refused::Full => {
+                let words = format!(
+                    "{} calls run and {} wait already (servers.NAME.concurrency, servers.NAME.queue)",
+                    bounds.running, bounds.waiting
+                );
+                (Kind::Overloaded, words)
+            }
+            Refused::Displaced => {
+                let words = "too many calls of this caller wait for it, and others wait as well (servers.NAME.queue)";
+                (Kind::Overloaded, words.to_owned())
+            }
+            Refused::PoolFull => {
+                (Kind::Busy, "too many calls wait for servers of this gateway (limits.queued_requests)".to_owned())
+            }
+        };
+        Failure::new(kind, words).retry_after(self.calls.expected_wait())
+    }
+}

@@ -1,0 +1,225 @@
+//! Nothing that one server does, and nothing that one caller asks for, stops the others: at the defaults, with both eras
+//! and several principals.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use crate::principals::key;
+use crate::rig::client::Request;
+use crate::rig::upstream::{legacy, modern};
+use crate::rig::{Answer, Gate, Heard, Say, Stream, Upstream, json, until};
+
+/// How long a well-behaved server takes here.
+const WORK: Duration = Duration::from_millis(100);
+
+/// A server whose calls take [`WORK`].
+fn working(heard: &Heard) -> Say {
+    let script = modern(&["t"]);
+    match (heard.method(), script(heard)) {
+        ("tools/call", Say::Json(answer)) => Say::Late(WORK, answer),
+        (_, say) => say,
+    }
+}
+
+/// A server that takes calls and never answers one.
+fn hanging(script: impl Fn(&Heard) -> Say) -> impl Fn(&Heard) -> Say {
+    move |heard| match heard.method() {
+        "tools/call" => Say::Nothing,
+        _ => script(heard),
+    }
+}
+
+fn call(tool: &str) -> Request {
+    Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}))
+}
+
+fn by(request: Request, key: &str) -> Request {
+    request.with("Authorization", &format!("Bearer {key}"))
+}
+
+/// Calls one after the other; gives the times in ascending order. Every call has to succeed.
+async fn polite(gate: &Gate, request: &Request, times: usize) -> Vec<Duration> {
+    let mut all = Vec::new();
+    for _ in 0..times {
+        let began = Instant::now();
+        let answer = request.send(gate.address).await;
+        assert_eq!((answer.status, answer.code()), (200, 0), "{}", answer.text());
+        all.push(began.elapsed());
+    }
+    all.sort();
+    all
+}
+
+/// The longest but one in a hundred.
+fn p99(times: &[Duration]) -> Duration {
+    times[times.len() * 99 / 100 - usize::from(times.len() >= 100)]
+}
+
+/// Callers that ask again as soon as they have an answer, until it is dropped.
+struct Crowd {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl Crowd {
+    fn start(gate: &Gate, size: usize, request: &Request) -> Self {
+        let (stop, answered, refused) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());
+        let mut tasks = JoinSet::new();
+        for _ in 0..size {
+            let (address, request, stop) = (gate.address, request.clone(), Arc::clone(&stop));
+            let (answered, refused): (Arc<AtomicUsize>, Arc<AtomicUsize>) =
+                (Arc::clone(&answered), Arc::clone(&refused));
+            tasks.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    let answer = request.send(address).await;
+                    if answer.json().get("result").is_some() {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        refused.fetch_add(1, Ordering::Relaxed);
+                        // It is told to wait for a second, and waits for less.
+                        tokio::time::sleep(Duration::from_millis(500)).await;
+                    }
+                }
+            });
+        }
+        Self { stop, answered, refused, _tasks: tasks }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn reason(answer: &Answer) -> String {
+    answer.json()["error"]["data"]["reason"].as_str().unwrap_or_default().to_owned()
+}
+
+/// 120 callers of a server that has stopped: another one's calls are as quick as before, and none is refused. Those who
+/// wait for the stopped one are told within seconds, not after the time of a call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_stops_no_other() {
+    let (stuck, old) =
+        (Upstream::http(hanging(modern(&["t"]))).await, Upstream::http(legacy("2025-11-25", &["t"])).await);
+    let good = Upstream::http(working).await;
+    let servers = json!({"stuck": stuck.config(), "good": good.config(), "old": old.config()});
+    let gate = Gate::start(json!({"servers": servers})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let in_session = |tool: &str| Request::legacy("/mcp", &session.id, 7, "tools/call", &json!({"name": tool}));
+    let alone = polite(&gate, &call("good__t"), 20).await;
+
+    let began = Instant::now();
+    let mut callers = JoinSet::new();
+    for n in 0..120 {
+        let request = if n % 2 == 0 { call("stuck__t") } else { in_session("stuck__t") };
+        let address = gate.address;
+        callers.spawn(async move { Stream::open(address, &request.bytes()).await.whole().await });
+    }
+    until("it has all that it may have", async || (stuck.count("tools/call") == 32).then_some(())).await;
+    let both = polite(&gate, &call("good__t"), 30).await;
+    let mixed = polite(&gate, &in_session("good__t"), 10).await;
+    let others = polite(&gate, &call("old__t"), 20).await;
+    assert!(p99(&both) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&both), p99(&alone));
+    assert!(p99(&mixed) <= p99(&alone) * 3 && p99(&others) <= p99(&alone) * 3, "{mixed:?} {others:?}");
+
+    // 88 wait, and are told; the 32 that run are left to their own time.
+    let mut told = 0;
+    while told < 88 {
+        let answer = callers.join_next().await.unwrap().unwrap();
+        assert_eq!(reason(&answer), "stalled", "{}", answer.text());
+        assert!(answer.json()["error"]["data"]["retryAfterMs"].as_u64().unwrap() >= 1000);
+        assert!(answer.text().contains("has said nothing for"), "{}", answer.text());
+        told += 1;
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    // From now on nobody waits for it.
+    let began = Instant::now();
+    assert_eq!(reason(&call("stuck__t").send(gate.address).await), "stalled");
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert_eq!(callers.len(), 32);
+}
+
+/// A caller with 300 connections, each asking again at once: another caller is as quick at another server as alone, gets
+/// its turn at the same server, and is never refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_greedy_caller_takes_no_turn_of_another() {
+    let (busy, good) = (Upstream::http(working).await, Upstream::http(working).await);
+    let servers = json!({"busy": busy.config(), "good": good.config()});
+    let gate = Gate::start(json!({"servers": servers, "auth": {"keys_file": "keys.yaml"}})).await;
+    let (greedy, fair) = (key(&gate, "greedy", &[]).await, key(&gate, "fair", &[]).await);
+    let alone = polite(&gate, &by(call("good__t"), &fair), 20).await;
+    let crowd = Crowd::start(&gate, 300, &by(call("busy__t"), &greedy));
+    until("the crowd is there", async || (crowd.refused.load(Ordering::Relaxed) > 100).then_some(())).await;
+    let beside = polite(&gate, &by(call("good__t"), &fair), 40).await;
+    assert!(p99(&beside) <= p99(&alone) * 3, "{:?} instead of {:?}", p99(&beside), p99(&alone));
+    let before = crowd.answered.load(Ordering::Relaxed);
+    let same = polite(&gate, &by(call("busy__t"), &fair), 20).await;
+    assert!(p99(&same) <= p99(&alone) * 6, "{:?} instead of {:?}", p99(&same), p99(&alone));
+    assert!(crowd.answered.load(Ordering::Relaxed) > before, "the others are served as well");
+}
+
+/// Places and queues can be seen while they are taken, of each server and in all.
+#[tokio::test]
+async fn the_metrics_show_who_runs_and_who_waits() {
+    let stuck = Upstream::http(hanging(modern(&["t"]))).await;
+    let bounds = json!({"concurrency": 2, "timeout": 3});
+    let gate = Gate::start(json!({"servers": {"a": stuck.with(bounds)}})).await;
+    let metric = async |name: &str| {
+        let text = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+        let line = text.lines().find(|line| {
+            line.starts_with(&format!("lockgate_{name} ")) || line.starts_with(&format!("lockgate_{name}{{"))
+        });
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+    };
+    assert_eq!((metric("requests_in_flight").await, metric("requests_queued").await), (Some(0.0), Some(0.0)));
+    let calls = async { tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t")) };
+    let look = until("two run and one waits", async || {
+        let all = [metric("requests_in_flight").await, metric("requests_queued").await];
+        let of_server = [metric("server_calls_running").await, metric("server_calls_waiting").await];
+        (all == [Some(2.0), Some(1.0)] && of_server == all).then_some(())
+    });
+    tokio::join!(calls, look);
+    assert_eq!((metric("requests_in_flight").await, metric("requests_queued").await), (Some(0.0), Some(0.0)));
+}
+
+/// A legacy call goes on without its client for as long as nobody else wants its place.
+#[tokio::test]
+async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
+    let server = Upstream::http(|heard: &Heard| match heard.body["params"]["arguments"]["hang"].as_bool() {
+        Some(true) => Say::Nothing,
+        _ => modern(&["t"])(heard),
+    })
+    .await;
+    let gate = Gate::start(json!({"servers": {"a": server.with(json!({"concurrency": 1}))}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let hang = json!({"name": "a__t", "arguments": {"hang": true}});
+    let request = Request::legacy("/mcp", &session.id, 3, "tools/call", &hang);
+    let mut socket = tokio::net::TcpStream::connect(gate.address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut socket, &request.bytes()).await.unwrap();
+    until("it runs", async || (server.count("tools/call") == 1).then_some(())).await;
+    drop(socket);
+    let began = Instant::now();
+    assert_eq!(session.call("a__t").await.code(), 0);
+    assert_eq!(gate.call("a__t").await.code(), 0);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+/// A server that answers is waited for, however long its queue is and however slow it is.
+#[tokio::test]
+async fn a_slow_server_is_not_taken_for_a_stuck_one() {
+    let slow = Upstream::http(|heard: &Heard| match (heard.method(), modern(&["t"])(heard)) {
+        ("tools/call", Say::Json(answer)) => Say::Late(Duration::from_millis(700), answer),
+        (_, say) => say,
+    })
+    .await;
+    let bounds = json!({"concurrency": 1, "stall_timeout": 1});
+    let gate = Gate::start(json!({"servers": {"a": slow.with(bounds)}})).await;
+    let (a, b, c, d) = tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t"));
+    assert_eq!([a.code(), b.code(), c.code(), d.code()], [0; 4]);
+}
