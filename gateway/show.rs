@@ -183,7 +183,13 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn coloured(line: &str, row: &[String]) -> String {
-    let states = [(State::Connected, 32), (State::Failed, 31), (State::NeedsAuth, 33), (State::Pending, 33)];
+    let states = [
+        (State::Connected, 32),
+        (State::Failed, 31),
+        (State::Unresponsive, 31),
+        (State::NeedsAuth, 33),
+        (State::Pending, 33),
+    ];
     let found = states.iter().find(|(state, _)| row.get(1).is_some_and(|cell| cell == state.as_str()));
     found.map_or_else(
         || line.to_owned(),

@@ -80,6 +80,7 @@ labels! {
     ServerState {
         Pending = "pending",
         Connected = "connected",
+        Unresponsive = "unresponsive",
         NeedsAuth = "needs_auth",
         Failed = "failed",
         Disabled = "disabled",

@@ -5,6 +5,7 @@ mod load;
 mod outcome;
 mod patience;
 mod queue;
+mod recovery;
 mod repeat;
 mod session;
 pub(crate) mod subscribe;
@@ -38,9 +39,6 @@ use crate::failure::{Failure, Kind};
 use crate::last_heard::LastHeard;
 use crate::status::{Load, State, Status, Trouble};
 use crate::{Event, Events, Upstream, supervise};
-
-/// How long a call waits for a server that is just starting or reconnecting.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a client of a server shares with all others.
 #[derive(Clone)]
@@ -80,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) suspect: Notify,
     /// When the server last said anything on any connection.
     pub(crate) last_heard: Arc<LastHeard>,
+    pub(crate) recovery: recovery::Recovery,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
     /// Calls that run and wait.
@@ -154,6 +153,7 @@ impl Shared {
             stale: Arc::default(),
             suspect: Notify::new(),
             last_heard: Arc::new(LastHeard::new()),
+            recovery: recovery::Recovery::default(),
             closing: CancellationToken::new(),
             breaker: Breaker::new(config.breaker.clone()),
             calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(around.pools.clone())),
@@ -230,24 +230,6 @@ impl Shared {
         }
     }
 
-    async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
-        let deadline = tokio::time::sleep(PATIENCE.min(self.config.call_timeout));
-        tokio::pin!(deadline);
-        loop {
-            let changed = self.changed.notified();
-            if let Some(connection) = self.live.load_full() {
-                return Ok(connection);
-            }
-            if self.status.load().state != State::Pending {
-                return Err(self.unavailable());
-            }
-            tokio::select! {
-                () = changed => {}
-                () = &mut deadline => return Err(self.unavailable()),
-            }
-        }
-    }
-
     async fn run(&self, call: &Call<'_>) -> Result<Answer, Failure> {
         self.breaker.admit(Instant::now()).map_err(|wait| {
             Failure::new(Kind::Unavailable, "the server keeps failing; it is left alone for a while").retry_after(wait)
@@ -306,6 +288,7 @@ impl Shared {
             capabilities: &call.caller.capabilities,
             params: &params,
             conversation,
+            limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         let response = connection.ask(ask).await?;
         read(response, modern)

@@ -25,6 +25,8 @@ pub struct Config {
     pub start_timeout: Duration,
     pub limits: Limits,
     pub breaker: Breaker,
+    /// Checks that it still answers; none when it is switched off.
+    pub health: Option<Health>,
 }
 
 /// How bytes get there.
@@ -83,6 +85,13 @@ pub struct Limits {
 pub struct Breaker {
     pub failures: u32,
     pub cooldown: Duration,
+}
+
+/// A server that was silent for `interval` is asked for a sign of life, and is unresponsive when none comes within `timeout`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    pub interval: Duration,
+    pub timeout: Duration,
 }
 
 /// Shows names and counts, never the values of headers and environment, which may be secrets.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
@@ -23,11 +24,14 @@ use crate::client::subscribe::Topic;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, status_failure};
+use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;
+/// How long a server may work in silence on a request of the gateway itself.
+const OWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// What carries the bytes.
 pub(crate) enum Link {
@@ -45,6 +49,7 @@ pub(crate) struct Connection {
     info: Arc<[u8]>,
     ids: AtomicU64,
     receiver: Arc<Receiver>,
+    pub(crate) outstanding: Outstanding,
     /// Legacy: the level last set with `logging/setLevel`, plus one; 0 when none was.
     level: AtomicU8,
     /// Legacy: URIs subscribed to on this connection.
@@ -82,6 +87,8 @@ pub(crate) struct Ask<'a> {
     /// `Mcp-Param-*` headers.
     pub(crate) params: &'a [(&'a str, String)],
     pub(crate) conversation: Option<Arc<dyn Conversation>>,
+    /// How long the server may work on it in silence; none for what is answered on the side or stays open.
+    pub(crate) limit: Option<Duration>,
 }
 
 impl<'a> Ask<'a> {
@@ -95,7 +102,13 @@ impl<'a> Ask<'a> {
             capabilities: b"{}",
             params: &[],
             conversation: None,
+            limit: Some(OWN_LIMIT),
         }
+    }
+
+    /// One whose time says nothing about the server.
+    pub(crate) fn unbounded(method: Method) -> Self {
+        Self { limit: None, ..Self::own(method, &[]) }
     }
 }
 
@@ -130,6 +143,7 @@ impl Connection {
             info,
             ids: AtomicU64::new(FIRST_ID),
             receiver,
+            outstanding: Outstanding::default(),
             level: AtomicU8::new(0),
             subscribed: Mutex::new(BTreeSet::new()),
         }
@@ -148,6 +162,16 @@ impl Connection {
     /// A call found out that it is over.
     pub(crate) fn mark_lost(&self, words: &str) {
         self.receiver.over.set(words.to_owned());
+    }
+
+    /// When the server last said anything on it.
+    pub(crate) fn last_heard(&self) -> Instant {
+        self.receiver.last_heard.get()
+    }
+
+    /// Whether the server waits for an answer to a question of its own.
+    pub(crate) fn is_asking(&self) -> bool {
+        matches!(&self.link, Link::Duplex(duplex) if duplex.is_asking())
     }
 
     /// Waits for the end of its process; for ever when there is none.
@@ -198,8 +222,9 @@ impl Connection {
             }
         };
         let (method, conversation) = (ask.method, ask.conversation);
+        let unanswered = ask.limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
         async move {
-            let response = match written {
+            let answer = match written {
                 Written::Line(duplex, line) if method == Method::Listen => duplex.listen(id, line).await,
                 Written::Line(duplex, line) => {
                     duplex.request(id, line, conversation, method != Method::Initialize).await
@@ -210,7 +235,11 @@ impl Connection {
                     let told = (!modern && method != Method::Initialize).then_some(link);
                     post_for(link, post, CancelOnDrop { link: told, id }).await
                 }
-            }?;
+            };
+            if let Some(unanswered) = unanswered {
+                unanswered.end();
+            }
+            let response = answer?;
             // It does not have what it had listed.
             if method == Method::ToolsCall
                 && matches!(response.outcome, Outcome::Error(error) if error.code == code::METHOD_NOT_FOUND)
@@ -249,7 +278,7 @@ impl Connection {
     }
 
     /// Ends it: session, stream, process.
-    pub(crate) async fn close(&self, grace: std::time::Duration) {
+    pub(crate) async fn close(&self, grace: Duration) {
         self.receiver.over.set("it was closed".to_owned());
         match &self.link {
             Link::Http(link) => drop(tokio::time::timeout(grace, link.delete()).await),

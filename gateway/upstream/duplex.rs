@@ -98,6 +98,11 @@ impl Duplex {
         self.exchange.is_open()
     }
 
+    /// Whether the server waits for an answer to a question of its own.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.exchange.is_asking()
+    }
+
     /// Ends the writing side once what is queued has been written: the peer reads an end. Answers still come in.
     pub(crate) fn close(&self) {
         self.exchange.outgoing.close();

@@ -26,6 +26,8 @@ pub enum State {
     /// Starting, or waiting to be tried again for the first time.
     Pending,
     Connected,
+    /// Connected, but it does not answer: it is slow, or hangs.
+    Unresponsive,
     NeedsAuth,
     Failed,
     Disabled,
@@ -133,13 +135,15 @@ pub enum Stage {
 }
 
 impl State {
-    pub const ALL: [Self; 5] = [Self::Pending, Self::Connected, Self::NeedsAuth, Self::Failed, Self::Disabled];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Connected, Self::Unresponsive, Self::NeedsAuth, Self::Failed, Self::Disabled];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Connected => "connected",
+            Self::Unresponsive => "unresponsive",
             Self::NeedsAuth => "needs-auth",
             Self::Failed => "failed",
             Self::Disabled => "disabled",

@@ -20,7 +20,7 @@ use crate::open::{Role, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
 use crate::status::{self, Stage, State, Trouble};
-use crate::{Event, lists};
+use crate::{Event, health, lists};
 
 /// Pause before the first restart; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -37,15 +37,17 @@ pub(crate) async fn supervise(shared: Arc<Shared>) {
     let mut failures = 0;
     loop {
         let began = tokio::time::Instant::now();
-        tokio::select! {
-            refused = cycle(&shared) => report(&shared, &refused),
+        let refused = tokio::select! {
+            refused = cycle(&shared) => refused,
             () = shared.closing.cancelled() => break,
-        }
+        };
         shared.live.store(None);
         failures = if began.elapsed() > STABLE { 1 } else { failures + 1 };
-        let pause = pause(failures);
+        let failed_after = (refused.trouble.stage != Stage::Run).then(|| began.elapsed());
+        shared.recovery.schedule(failed_after, pause(failures));
+        report(&shared, &refused);
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = shared.recovery.wait() => {}
             () = shared.closing.cancelled() => break,
         }
         shared.set_status(|status| status.restarts += 1);
@@ -110,17 +112,39 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         status.peer = Some(peer.clone());
         status.trouble = None;
     });
-    let words = stay(shared, &connection, &over).await;
+    let hung = health::watch(shared.config.health.as_ref(), &connection, |why| tell_health(shared, why));
+    let (words, grace) = tokio::select! {
+        words = stay(shared, &connection, &over) => (words, GRACE),
+        // Nothing that it is told helps.
+        words = hung => (words, Duration::ZERO),
+    };
     shared.live.store(None);
     shared.survey.end().await;
     let child = connection.child.lock().take();
     let mut refused = Refused::new(Stage::Run, words);
     if let Some(child) = child {
-        let exit = child.close(GRACE).await;
+        let exit = child.close(grace).await;
         refused.trouble.words = format!("{}; it {exit}", refused.trouble.words);
         refused.trouble.stderr = child.stderr_tail();
     }
     refused
+}
+
+/// Shows that a connected server has become unresponsive, or answers again.
+fn tell_health(shared: &Shared, why: Option<&str>) {
+    match why {
+        Some(words) => {
+            let stderr = shared.live.load().as_ref().map(|live| live.stderr_tail()).unwrap_or_default();
+            shared.fail(State::Unresponsive, &Trouble { stage: Stage::Run, words: words.to_owned(), stderr });
+        }
+        None => {
+            tracing::info!(server = %shared.slug, "the server answers again");
+            shared.set_status(|status| {
+                status.state = State::Connected;
+                status.trouble = None;
+            });
+        }
+    }
 }
 
 async fn bring_up(shared: &Arc<Shared>) -> Result<(Arc<Connection>, Catalog, Over), Refused> {
@@ -178,6 +202,8 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), St
             tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; the old ones stay");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),
+        // It may be at something else, and then the old lists are good enough.
+        Err(_) if !connection.outstanding.is_empty() && shared.config.health.is_some() => {}
         Err(_) => return Err("the server did not answer in time when its lists were read again".into()),
     }
     Ok(())

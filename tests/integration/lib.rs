@@ -22,6 +22,7 @@ mod interactive;
 mod legacy;
 mod limits;
 mod lists;
+mod liveness;
 mod oauth;
 mod outbound;
 mod policy;

@@ -48,8 +48,20 @@ pub struct Server {
     pub stall_timeout: Seconds<1, 300, 5>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,
+    /// Whether the server is asked now and then for a sign of life.
+    pub health: Health,
     /// Bounds on what the server may send.
     pub limits: ServerLimits,
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Health {
+    /// After so much silence the server is asked for a sign of life, 0–3600 s; 0: never. Default: 15 with `command`, 0 with `url`.
+    pub interval: Option<Seconds<0, 3600, 15>>,
+    /// How long it may take to give one, 1–300 s. One that gives none is `unresponsive`, and is started or connected anew
+    /// unless a call explains the silence.
+    pub timeout: Seconds<1, 300, 10>,
 }
 
 #[derive(Default, Deserialize, JsonSchema)]

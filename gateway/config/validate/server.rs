@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use lockgate_upstream::{Breaker, Config, EraChoice, Limits, Sessions, Transport};
+use lockgate_upstream::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 
 use super::{Check, is_http, is_slug};
 use crate::raw::leaf::Text;
@@ -98,6 +99,7 @@ impl Check<'_> {
                 list_pages: limits.list_pages.size(),
             },
             breaker: Breaker { failures: raw.breaker.failures.small(), cooldown: raw.breaker.cooldown.duration() },
+            health: health(raw),
         })
     }
 
@@ -268,4 +270,11 @@ impl Check<'_> {
 
 fn plain(map: &BTreeMap<String, Text>) -> BTreeMap<String, String> {
     map.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect()
+}
+
+/// Children are watched unless that is switched off, others where it is switched on.
+fn health(raw: &Server) -> Option<Health> {
+    let by_default = if raw.command.is_some() { Duration::from_secs(15) } else { Duration::ZERO };
+    let interval = raw.health.interval.as_ref().map_or(by_default, |interval| interval.duration());
+    (!interval.is_zero()).then(|| Health { interval, timeout: raw.health.timeout.duration() })
 }

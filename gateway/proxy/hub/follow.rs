@@ -97,6 +97,7 @@ impl Reported {
             counters.set_state(match status.state {
                 State::Pending => ServerState::Pending,
                 State::Connected => ServerState::Connected,
+                State::Unresponsive => ServerState::Unresponsive,
                 State::NeedsAuth => ServerState::NeedsAuth,
                 State::Failed => ServerState::Failed,
                 State::Disabled => ServerState::Disabled,

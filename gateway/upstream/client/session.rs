@@ -13,7 +13,7 @@ use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
 use crate::open::{Role, open};
-use crate::supervise;
+use crate::{health, supervise};
 
 /// Open connections by session; one more than this and the oldest sessions' calls share again.
 const MAX_SESSIONS: usize = 1024;
@@ -93,7 +93,9 @@ impl Shared {
         let (connection, _) =
             open(self, role).await.map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
         supervise::follow_session(&connection).await;
-        Ok(Arc::new(connection))
+        let connection = Arc::new(connection);
+        tokio::spawn(watch(self.config.health.clone(), Arc::clone(&connection)));
+        Ok(connection)
     }
 
     /// The server said that it has forgotten the session: the next call opens a new one.
@@ -106,5 +108,17 @@ impl Shared {
         } else if let Some(session) = &call.caller.session {
             self.sessions.0.lock().remove(&session.key());
         }
+    }
+}
+
+/// Ends a session's connection that hangs; its next call opens another one.
+async fn watch(health: Option<config::Health>, connection: Arc<Connection>) {
+    tokio::select! {
+        words = health::watch(health.as_ref(), &connection, |_| {}) => {
+            tracing::warn!(words, "the connection of one session is ended");
+            connection.mark_lost(&words);
+            connection.close(std::time::Duration::ZERO).await;
+        }
+        _ = connection.over().wait() => {}
     }
 }

@@ -83,7 +83,7 @@ impl Shared {
         }
         loop {
             let (settling, changed) = (survey.settling.notified(), self.changed.notified());
-            let hopeless = !matches!(self.status.load().state, State::Pending | State::Connected);
+            let hopeless = !matches!(self.status.load().state, State::Pending | State::Connected | State::Unresponsive);
             if hopeless || survey.settled.load(Ordering::Acquire) {
                 return;
             }

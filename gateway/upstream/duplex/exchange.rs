@@ -81,6 +81,10 @@ impl Exchange {
         !self.calls.is_over() && self.outgoing.is_open()
     }
 
+    pub(super) fn is_asking(&self) -> bool {
+        !self.questions.lock().is_empty()
+    }
+
     /// Ends the connection: every call fails, every task stops, the inbox is told. Later calls of this do nothing.
     pub(crate) fn end(&self, words: &str) {
         let Some(tasks) = self.tasks.lock().take() else { return };

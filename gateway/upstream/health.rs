@@ -1,0 +1,142 @@
+//! Whether a connected server still answers. One that was silent for a while is asked something cheap that its era has to
+//! answer. One that does not answer is unresponsive; it is given up once nothing that it was asked explains the silence.
+
+use std::time::{Duration, Instant};
+
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::Era;
+
+use crate::config::Health;
+use crate::connection::{Ask, Connection, Link};
+use crate::failure::Failure;
+
+/// Between two looks at a server that does not answer.
+const LOOK: Duration = Duration::from_millis(200);
+/// The gateway itself may have been stopped, and finds its clock ahead of what waits to be read.
+const SECOND_LOOK: Duration = Duration::from_millis(100);
+
+/// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears why a server has become
+/// unresponsive, and nothing when it answers again.
+pub(crate) async fn watch(health: Option<&Health>, connection: &Connection, tell: impl Fn(Option<&str>)) -> String {
+    let Some(health) = health else { return std::future::pending().await };
+    let mut check = Check::new(health, connection);
+    loop {
+        check.silence().await;
+        match check.ask().await {
+            Heard::Alive => continue,
+            Heard::Refused(words) => return words,
+            Heard::Nothing => {}
+        }
+        if check.doubts_question() {
+            continue;
+        }
+        let words = format!("the server did not answer a ping within {} s", health.timeout.as_secs());
+        tell(Some(&words));
+        if let Some(words) = check.while_unresponsive(&words).await {
+            return words;
+        }
+        tell(None);
+    }
+}
+
+/// What came of one question.
+enum Heard {
+    Alive,
+    Nothing,
+    /// The server is there and does not know us, or nobody is there.
+    Refused(String),
+}
+
+struct Check<'a> {
+    health: &'a Health,
+    connection: &'a Connection,
+    question: Option<Method>,
+    /// The server has answered this question before, so that silence means something.
+    is_proven: bool,
+}
+
+impl<'a> Check<'a> {
+    fn new(health: &'a Health, connection: &'a Connection) -> Self {
+        // The handshake of the modern era was the same question. Some legacy servers never answer a ping.
+        let modern = connection.era() == Era::Modern;
+        let question = if modern { Method::Discover } else { Method::Ping };
+        Self { health, connection, question: Some(question), is_proven: modern }
+    }
+
+    /// Waits until the server has said nothing for the interval.
+    async fn silence(&self) {
+        loop {
+            let due = self.connection.last_heard() + self.health.interval;
+            if due <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(due.into()).await;
+        }
+    }
+
+    async fn ask(&mut self) -> Heard {
+        let Some(question) = self.question else {
+            tokio::time::sleep(self.health.interval).await;
+            return Heard::Alive;
+        };
+        let sent = Instant::now();
+        let asked = self.connection.ask(Ask::unbounded(question));
+        match tokio::time::timeout(self.health.timeout, asked).await {
+            Ok(Ok(_)) => {
+                self.is_proven = true;
+                self.connection.outstanding.catch_up();
+                return Heard::Alive;
+            }
+            Ok(Err(failure)) if matches!(self.connection.link, Link::Http(_)) => {
+                return Heard::Refused(refusal(&failure));
+            }
+            Ok(Err(_)) | Err(_) => tokio::time::sleep(SECOND_LOOK).await,
+        }
+        if self.connection.last_heard() > sent { Heard::Alive } else { Heard::Nothing }
+    }
+
+    /// Takes another question, one that this server has answered at its start, if it never answered this one.
+    fn doubts_question(&mut self) -> bool {
+        if self.is_proven {
+            return false;
+        }
+        let offers = &self.connection.peer.offers;
+        self.question = match (offers.tools, offers.prompts, offers.resources) {
+            (true, ..) => Some(Method::ToolsList),
+            (_, true, _) => Some(Method::PromptsList),
+            (.., true) => Some(Method::ResourcesList),
+            _ => None,
+        };
+        self.is_proven = true;
+        true
+    }
+
+    /// Until the server is heard again, or is to be given up for these reasons.
+    async fn while_unresponsive(&mut self, words: &str) -> Option<String> {
+        let silent_at = self.connection.last_heard();
+        loop {
+            let heard = self.connection.last_heard();
+            if heard > silent_at {
+                return None;
+            }
+            let covered = self.connection.outstanding.covers_until(heard) > Instant::now();
+            if !covered && !self.connection.is_asking() {
+                let silence = heard.elapsed().as_secs();
+                return Some(format!("{words}, and has said nothing for {silence} s"));
+            }
+            match self.connection.link {
+                // An answer that comes late is heard.
+                Link::Duplex(_) => tokio::time::sleep(LOOK).await,
+                Link::Http(_) => match self.ask().await {
+                    Heard::Alive => return None,
+                    Heard::Refused(words) => return Some(words),
+                    Heard::Nothing => {}
+                },
+            }
+        }
+    }
+}
+
+fn refusal(failure: &Failure) -> String {
+    format!("a health check failed: {}", failure.words)
+}

@@ -1,0 +1,37 @@
+//! Tests of `outstanding`.
+
+use std::time::{Duration, Instant};
+
+use super::Outstanding;
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(1);
+
+#[test]
+fn silence_is_covered_by_what_was_asked() {
+    let (outstanding, heard) = (Outstanding::default(), Instant::now());
+    assert_eq!(outstanding.covers_until(heard), heard);
+    let first = outstanding.begin(LONG);
+    let second = outstanding.begin(SHORT);
+    assert!(outstanding.covers_until(heard) >= heard + LONG);
+    // What was heard later counts from then.
+    let later = heard + Duration::from_secs(30);
+    assert_eq!(outstanding.covers_until(later), later + LONG);
+    first.end();
+    second.end();
+    assert_eq!(outstanding.covers_until(heard), heard);
+    // The next one alone counts, not what was before.
+    let third = outstanding.begin(SHORT);
+    assert_eq!(outstanding.covers_until(later), later + SHORT);
+    third.end();
+}
+
+#[test]
+fn what_was_given_up_covers_until_the_server_has_caught_up() {
+    let (outstanding, heard) = (Outstanding::default(), Instant::now());
+    drop(outstanding.begin(LONG));
+    outstanding.begin(SHORT).end();
+    assert!(outstanding.covers_until(heard) >= heard + LONG && !outstanding.is_empty());
+    outstanding.catch_up();
+    assert_eq!(outstanding.covers_until(heard), heard);
+}
