@@ -16,6 +16,7 @@ use serde_json::Value;
 use crate::Refusal;
 use crate::file::{self, Effect, Others};
 use crate::sql::Effort;
+use crate::target::{Kind, Target};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
@@ -58,12 +59,19 @@ enum Set {
 pub(crate) struct Pass {
     pub(crate) edits: Vec<Edit>,
     effort: Effort,
+    /// The call changes nothing, as far as the tool says.
+    reads: bool,
 }
 
 impl Pass {
+    /// For a call of this.
+    pub(crate) fn of(target: &Target<'_>) -> Self {
+        Self { reads: target.kind != Kind::Tool || target.annotations.read_only, ..Self::default() }
+    }
+
     /// For rules whose changes are not wanted; the time is the same.
     pub(crate) fn aside(&self) -> Self {
-        Self { edits: Vec::new(), effort: self.effort.clone() }
+        Self { edits: Vec::new(), effort: self.effort.clone(), reads: self.reads }
     }
 }
 
@@ -190,7 +198,7 @@ impl Rule {
         }
         let mut narrowed = Vec::new();
         for (at, value) in places {
-            if let Some(value) = self.judge(value, &pass.effort).map_err(|refusal| self.say(&refusal))? {
+            if let Some(value) = self.judge(value, pass).map_err(|refusal| self.say(&refusal))? {
                 narrowed.push(Edit { at, value });
             }
         }
@@ -202,10 +210,10 @@ impl Rule {
     }
 
     /// Every rule, each on what the one before it left.
-    fn judge(&self, value: &Value, effort: &Effort) -> Result<Option<Value>, Refusal> {
+    fn judge(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         let mut narrowed: Option<Value> = None;
         for rule in &self.structural {
-            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value), effort)? {
+            if let Some(other) = rule.check(narrowed.as_ref().unwrap_or(value), pass)? {
                 narrowed = Some(other);
             }
         }

@@ -129,7 +129,7 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
         return Says::Limits;
     }
     match (&rule.arguments, arguments) {
-        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Pass::default()) {
+        (Some(rules), Some(arguments)) => match rules.check(&mut arguments.clone(), &mut Pass::of(target)) {
             Ok(()) => Says::Holds,
             Err(refusal) => Says::Refuses(refusal.0),
         },

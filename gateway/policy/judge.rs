@@ -26,8 +26,9 @@ impl Policy {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             State::Open(at) => {
-                let would =
-                    dry.and_then(|dry| self.would_deny(dry, question, Pass::default(), || arguments::read(arguments)));
+                let would = dry.and_then(|dry| {
+                    self.would_deny(dry, question, Pass::of(question.target), || arguments::read(arguments))
+                });
                 Ok(Passed { rule: self.name(*at), arguments: None, would })
             }
             State::Hidden(hidden) => Err(self.denied(hidden)),
@@ -69,7 +70,7 @@ impl Policy {
         let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
         let read = arguments::read(text);
         let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
-        let mut pass = Pass::default();
+        let mut pass = Pass::of(question.target);
         let rule = match judged.open {
             Some(at) => self.name(at),
             None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
@@ -91,7 +92,7 @@ impl Policy {
         let State::Judged(judged) = &verdict.state else { return None };
         let mut arguments = arguments::read(text).ok()?;
         if judged.open.is_none() {
-            self.permit(&judged.allows, question, &mut arguments, &mut Pass::default()).ok()?;
+            self.permit(&judged.allows, question, &mut arguments, &mut Pass::of(question.target)).ok()?;
         }
         Some(arguments)
     }

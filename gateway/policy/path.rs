@@ -25,6 +25,12 @@ pub struct Spec {
     /// Globs of paths that are refused with all that is below them, whatever `allow` says; upper and lower case are the
     /// same. One without `/` is held against every name on the way (`.git`, `*.pem`), the others as in `allow`.
     pub deny: Vec<String>,
+    /// Whether a root itself, or a folder that holds one, may be named, and not only what is in a root. Default: for tools
+    /// that say that they only read, prompts and resources; not for tools that may write or delete what they are given.
+    pub allow_root: Option<bool>,
+    /// The server takes every name as it stands: `~`, `$HOME`, `{a,b}` and `\` in a path mean nothing to it. Not for one that
+    /// is given to a shell, or that runs on Windows. Default `false`.
+    pub literal: bool,
     /// Also take `file:///…` URIs; they are decoded once and checked as the path that they name. Default `false`.
     pub uris: bool,
     /// Longest path in bytes, 1–65536. Default 4096.
@@ -33,7 +39,16 @@ pub struct Spec {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self { roots: Vec::new(), base: None, allow: Vec::new(), deny: Vec::new(), uris: false, max_bytes: 4096 }
+        Self {
+            roots: Vec::new(),
+            base: None,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            allow_root: None,
+            literal: false,
+            uris: false,
+            max_bytes: 4096,
+        }
     }
 }
 
@@ -55,6 +70,8 @@ pub struct Path {
     base: Option<Vec<String>>,
     allow: Allowed,
     deny: Denied,
+    allow_root: Option<bool>,
+    literal: bool,
     uris: bool,
     max_bytes: usize,
 }
@@ -66,6 +83,10 @@ pub struct Checked {
     pub path: String,
     /// The root that it is in.
     pub root: String,
+    /// It is a root itself, or holds one.
+    pub holds_root: bool,
+    /// It was written with `..`, which a server may follow to where a link leads: what must be sent is `path`.
+    pub went_up: bool,
 }
 
 impl Path {
@@ -91,7 +112,25 @@ impl Path {
         }
         let allow = Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
         let deny = Denied::compile(&spec.deny, &roots).map_err(|words| format!("deny: {words}"))?;
-        Ok(Self { roots, base, allow, deny, uris: spec.uris, max_bytes: spec.max_bytes })
+        let (allow_root, literal, uris) = (spec.allow_root, spec.literal, spec.uris);
+        Ok(Self { roots, base, allow, deny, allow_root, literal, uris, max_bytes: spec.max_bytes })
+    }
+
+    /// Judges the argument of a call: with what must be sent in its place, if that is something else. `reads` says that the
+    /// call changes nothing.
+    pub(crate) fn check_argument(&self, text: &str, reads: bool) -> Result<Option<String>, Refusal> {
+        let checked = self.check(text)?;
+        if checked.holds_root && !self.allow_root.unwrap_or(reads) {
+            let path = &checked.path;
+            return Err(Refusal(format!("{path} is a root itself, which is not to be changed: name something in it")));
+        }
+        if !checked.went_up {
+            return Ok(None);
+        }
+        if self.uris && !text.starts_with('/') && text.contains(':') {
+            return Err(Refusal("the URI goes up with `..`: write the path that is meant".into()));
+        }
+        Ok(Some(checked.path))
     }
 
     /// Judges one argument.
@@ -105,26 +144,45 @@ impl Path {
         }
         let decoded = if self.uris { spelling::decode_uri(text).map_err(Refusal)? } else { None };
         let text = decoded.as_deref().unwrap_or(text);
-        spelling::check(text).map_err(Refusal)?;
+        self.spelled(text)?;
         let names = self.normalise(text)?;
-        let root = self.root_of(&names).ok_or_else(|| self.outside())?;
+        let checked = self.judge(&names)?;
+        // Some programs take a backslash for a slash, and some leave it out: none may come elsewhere by that.
+        if !self.literal && text.contains('\\') {
+            for other in [text.replace('\\', "/"), text.replace('\\', "")] {
+                self.spelled(&other)?;
+                self.judge(&self.normalise(&other)?)?;
+            }
+        }
+        let went_up = text.split('/').any(|name| name == "..");
+        Ok(Checked { went_up, ..checked })
+    }
+
+    /// Whether every program reads the text in the same way.
+    fn spelled(&self, text: &str) -> Result<(), Refusal> {
+        spelling::check(text, self.literal).map_err(Refusal)
+    }
+
+    fn judge(&self, names: &[String]) -> Result<Checked, Refusal> {
+        let root = self.root_of(names).ok_or_else(|| self.outside())?;
         let below = names.get(root.len()..).unwrap_or_default();
         let kernel = names.first().is_some_and(|first| KERNEL.contains(&first.to_lowercase().as_str()));
         if kernel && root.is_empty() {
-            return Err(Refusal(format!("{} is a folder of the kernel: use a path of ordinary files", whole(&names))));
+            return Err(Refusal(format!("{} is a folder of the kernel: use a path of ordinary files", whole(names))));
         }
-        let path = whole(&names);
+        let path = whole(names);
         // What is left when empty names are gone has to be plain as well: it may end with white space now.
-        spelling::check(&path).map_err(Refusal)?;
+        self.spelled(&path)?;
         // Roots may lie in each other: what is denied in one is denied in all.
         let mut holding = self.roots.iter().filter(|root| names.starts_with(root));
-        if holding.any(|root| self.deny.matches(&names, root.len())) {
+        if holding.any(|root| self.deny.matches(names, root.len())) {
             return Err(Refusal("the path is one of those that are never allowed: use another one".into()));
         }
         if !self.allow.matches(&path, below) {
             return Err(Refusal("the path is none of those that are allowed: use an allowed one".into()));
         }
-        Ok(Checked { path, root: whole(root) })
+        let holds_root = self.roots.iter().any(|root| root.starts_with(names));
+        Ok(Checked { path, root: whole(root), holds_root, went_up: false })
     }
 
     /// The names of the absolute path. `..` may undo names below a root and nothing else.
@@ -177,7 +235,7 @@ fn whole(names: &[String]) -> String {
 
 /// The names of a folder that a rule is about.
 fn folder(text: &str) -> Result<Vec<String>, String> {
-    let plain = text.starts_with('/') && spelling::check(text).is_ok();
+    let plain = text.starts_with('/') && !text.contains('\\') && spelling::check(text, false).is_ok();
     let names: Vec<String> = text.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if plain && names.len() <= MAX_NAMES && !names.iter().any(|name| name == "." || name == "..") {
         Ok(names)

@@ -1,8 +1,9 @@
-//! How else a server may read the URI of a resource: without its escapes, its doubled slashes, its query, who uses it and by
-//! which port, with its host as part of its path, in another case. What is denied is denied however it is spelled. An `allow`
-//! is held against the URI as it stands.
+//! How else a server may read the URI of a resource: without its escapes, its doubled slashes, its query, the parameters of
+//! its segments, who uses it, by which port and the dot behind its host, with its host as part of its path, in another case.
+//! What is denied is denied however it is spelled. An `allow` is held against the URI as it stands.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use url::Url;
 
@@ -41,15 +42,20 @@ impl Target<'_> {
 
 /// The readings of a URI, each once.
 fn readings(uri: &str) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all = BTreeSet::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {
-        let usual = Url::parse(&text).ok().map(|url| plain(url.as_str()));
-        for plain in usual.into_iter().chain([plain(&text)]) {
-            let end = plain.find(['?', '#']).unwrap_or(plain.len());
-            for one in [plain.get(..end).unwrap_or_default(), &plain] {
-                all.push(one.to_owned());
-                all.extend(places(one));
+        let simple = simplified(&text);
+        for shape in [&*text, &simple] {
+            let usual = Url::parse(shape).ok().map(|url| plain(url.as_str()));
+            for plain in usual.into_iter().chain([plain(shape)]) {
+                let end = plain.find(['?', '#']).unwrap_or(plain.len());
+                let bare = plain.get(..end).unwrap_or_default();
+                all.extend(places(&plain));
+                all.extend(places(bare));
+                all.extend(places(bare.trim_end_matches('/')));
+                all.insert(bare.to_owned());
+                all.insert(plain);
             }
         }
         match decoded(&text) {
@@ -57,13 +63,38 @@ fn readings(uri: &str) -> Vec<String> {
             None => break,
         }
     }
-    all.sort_unstable();
-    all.dedup();
-    all
+    all.into_iter().collect()
 }
 
-/// The same below other hosts: with the host as part of the path and the other way round, without who uses it and without
-/// a port; a file without its host.
+/// What lenient servers make of a URI: without tabs and line ends, up to a NUL, with `/` for `\`, without the parameters of
+/// its segments (`/a;x/b`), and without the dot segments that come of that.
+fn simplified(uri: &str) -> String {
+    let text = uri.split('\0').next().unwrap_or_default();
+    let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
+    let text = text.trim_matches(|c: char| c <= ' ');
+    let (path, tail) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let path = path.replace('\\', "/");
+    let (scheme, rest) = path.split_once(':').unwrap_or(("", &path));
+    let slashes = rest.len() - rest.trim_start_matches('/').len();
+    // The authority stays where it is, whatever goes up.
+    let fixed = usize::from(slashes == 2);
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in rest[slashes..].split('/') {
+        match segment.split(';').next().unwrap_or_default() {
+            "." => {}
+            ".." if segments.len() > fixed => {
+                segments.pop();
+            }
+            ".." => {}
+            plain => segments.push(plain),
+        }
+    }
+    let colon = &path[scheme.len()..path.len() - rest.len()];
+    [scheme, colon, &rest[..slashes], &segments.join("/"), tail].concat()
+}
+
+/// The same below other hosts: with the host as part of the path and the other way round, without who uses it, without a
+/// port and without the dot that a name may end with; a file without its host.
 fn places(plain: &str) -> Vec<String> {
     let Some((scheme, rest)) = plain.split_once(':') else { return Vec::new() };
     let tail = rest.trim_start_matches('/');
@@ -75,7 +106,11 @@ fn places(plain: &str) -> Vec<String> {
             Some((address, _)) => &host[..=address.len()],
             None => host.split(':').next().unwrap_or_default(),
         };
-        tails.extend([host, bare].map(|host| Cow::Owned([host, path].concat())));
+        let port = &host[bare.len()..];
+        let name = bare.trim_end_matches('.');
+        let rooted = if path.is_empty() { "/" } else { path };
+        let others = [[host, "", path], [bare, "", path], [name, "", path], [name, port, path], [name, "", rooted]];
+        tails.extend(others.map(|parts| Cow::Owned(parts.concat())));
         if scheme == "file" {
             tails.push(Cow::Borrowed(path.trim_start_matches('/')));
         }

@@ -14,7 +14,9 @@ mod operators;
 mod query;
 mod quoted;
 mod reserved;
+mod rewrite;
 mod rows;
+mod values;
 mod write;
 
 use schemars::JsonSchema;
@@ -92,9 +94,9 @@ pub enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// SELECT and VALUES.
+    /// SELECT, VALUES and TABLE, and EXPLAIN of them; never ANALYZE, which runs them.
     Select,
-    /// EXPLAIN of an allowed statement; never ANALYZE, which runs it.
+    /// EXPLAIN of any allowed statement.
     Explain,
     Insert,
     Update,
@@ -234,7 +236,7 @@ impl Sql {
         if self.max_rows.is_some() {
             limit::no_all(&lexed.tokens)?;
         }
-        let statement = self.parse(lexed.tokens, effort)?;
+        let statement = self.parse(rewrite::rewrite(lexed.tokens, self.dialect), effort)?;
         let kind = self.statement(&statement)?;
         let rewritten = match (&statement, self.max_rows) {
             (Statement::Query(query), Some(most)) => {
@@ -295,7 +297,7 @@ impl Sql {
             Statement::Delete(_) => Kind::Delete,
             _ => return no(format!("this kind of SQL statement is not allowed: {}", self.kinds())),
         };
-        if !self.statements.contains(&kind) {
+        if !self.permits(kind, statement) {
             return no(format!("this kind of SQL statement is not allowed: {}", self.kinds()));
         }
         match statement {
@@ -325,6 +327,13 @@ impl Sql {
         Ok(kind)
     }
 
+    /// Whether the rule has this kind. Who may SELECT may also ask for the plan of a SELECT.
+    fn permits(&self, kind: Kind, statement: &Statement) -> bool {
+        let Statement::Explain { statement: explained, .. } = statement else { return self.statements.contains(&kind) };
+        let plan = matches!(**explained, Statement::Query(_)) && self.statements.contains(&Kind::Select);
+        plan || self.statements.contains(&Kind::Explain)
+    }
+
     fn explain(
         &self,
         runs: bool,
@@ -336,7 +345,7 @@ impl Sql {
         }
         let harmless = |option: &UtilityOption| {
             let UtilityOption { name, arg: _ } = option;
-            ["costs", "verbose", "format", "summary", "settings"]
+            ["costs", "verbose", "format", "summary", "settings", "buffers", "memory", "generic_plan"]
                 .iter()
                 .any(|known| name.value.eq_ignore_ascii_case(known))
         };

@@ -81,6 +81,26 @@ fn a_resource_that_is_denied_is_denied_in_every_spelling() {
         "one+x:a.key",
         "one+x:a%2ekey",
         "one+x:a.key?b",
+        "https://example.com./a/private",
+        "https://example.com.:443/a/private",
+        "https://example.com%2E/a/private",
+        "https://u@example.com.:8443/a/private",
+        "https://example.com/a/priv;x/../private;y=1",
+        "https://example.com;x/private",
+        "https://example.com/;x/private",
+        "one+file:///srv/secret.txt;v=1",
+        "one+file:///srv;a=b/secret.txt",
+        "one+file:///srv%3Ba/secret.txt%3b",
+        "one+file:///srv/..;/srv/secret.txt",
+        "one+file:///srv/x/..%3b/secret.txt",
+        "one+file:///srv\\secret.txt",
+        "one+file:///srv/x%5C..%5Csecret.txt",
+        "one+file:///srv/secret.txt/",
+        "one+file:///srv/secret.txt%00.png",
+        "one+file:///srv/sec%09ret.txt",
+        "one+file:///srv/secret.txt%0a",
+        "one+file:///srv/%2e/secret.txt",
+        "one+file:///srv/x/%252e%252e/secret.txt",
     ] {
         assert_eq!(decision(denied), "hidden", "{denied}");
     }
@@ -124,6 +144,20 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
         "file://srv/private/plan",
         "file:srv/private/plan",
         "file:\\\\\\srv\\private\\plan",
+        "note://private./a",
+        "note://private.:80/a",
+        "note://private;x/a",
+        "note://private/;x/a",
+        "note:private\\a",
+        "note:\\\\private\\a",
+        "note://private/b/..;/a",
+        "note:x/..;/private/a",
+        "https://docs.example.com./private/plan",
+        "https://docs.example.com..:8443/private/plan",
+        "https://docs.example.com/private;jsessionid=1/plan",
+        "https://docs.example.com/%70rivate%3Ba/plan",
+        "https://docs.example.com/a/..;/private/plan",
+        "https://docs.example.com/a/%2e%2e%3b/private/plan",
     ] {
         assert_eq!(decision(&format!("js+{own}"), own), "hidden", "{own}");
     }
@@ -1092,4 +1126,29 @@ fn an_explanation_says_what_a_policy_limits() {
     let says: Vec<&str> = explained.policies.iter().map(|step| step.says.as_str()).collect();
     let wanted = ["limits what may come back", "limits how often, and what may come back", "limits how often"];
     assert_eq!(says[1..], wanted, "{says:?}");
+}
+
+/// A file server whose tools say nothing of what they do, but one that only reads.
+#[test]
+fn a_path_that_goes_up_is_sent_as_where_it_leads() {
+    let deny = json!({"roots": ["/srv"], "deny": ["private"]});
+    let policy = policy(json!([
+        {"name": "open", "effect": "allow", "what": {"tools": ["fs__*"]}},
+        {"name": "never", "effect": "deny", "arguments": {
+            "/path": {"optional": true, "path": deny}, "/paths/*": {"optional": true, "path": deny},
+        }},
+    ]));
+    let forwarded = |arguments: Value| {
+        let outcome = ask(&policy, &SOMEBODY, "fs__write", arguments);
+        (outcome.decision, outcome.forwards)
+    };
+    let up = forwarded(json!({"path": "/srv/a/../b", "paths": ["/srv/c", "/srv/d/e/../../f"]}));
+    assert_eq!(up, (Expect::Allow, Some(json!({"path": "/srv/b", "paths": ["/srv/c", "/srv/f"]}))));
+    assert_eq!(forwarded(json!({"path": "/srv/a/b"})).0, Expect::Allow);
+    for refused in ["/srv/a/../private/x", "/srv/a/../../etc/passwd", "/srv", "/srv/a/.."] {
+        assert_eq!(forwarded(json!({"path": refused})).0, Expect::Deny, "{refused}");
+    }
+    let target = Target { annotations: Annotations { read_only: true, ..Annotations::default() }, ..tool("fs__list") };
+    let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
+    assert_eq!(policy.answer(&question, Some(br#"{"path": "/srv"}"#)).decision, Expect::Allow);
 }

@@ -38,8 +38,8 @@ pub struct Spec {
     pub schemes: Vec<String>,
     /// Names of hosts: exactly, as `api.example.com`, or all below a name, as `*.example.com`. Nothing is allowed by silence.
     pub hosts: Vec<String>,
-    /// Any name, except those that stand for machines nearby (`localhost`, `*.local`, `*.internal`, `*.svc`, `*.docker` and
-    /// the like, names without a dot, names that spell an address). A name of a stranger may still resolve to an address nearby, so for a server that
+    /// Any name and any public address, except names that stand for machines nearby (`localhost`, `*.local`, `*.internal`,
+    /// `*.svc`, `*.docker` and the like, names without a dot, names of services that resolve to the address in them). A name of a stranger may still resolve to an address nearby, so for a server that
     /// resolves names by itself this is a courtesy and no protection.
     pub any_host: bool,
     /// Address literals, as `192.0.2.7` or `10.1.0.0/16`, that may stand in place of a name. Default none. Those of this machine,
@@ -210,6 +210,7 @@ impl Url {
         }
         match host::read(parts.host, &parsed).map_err(refusal)? {
             Named::Address(address) if self.has(address) => Ok(Matched::Address),
+            Named::Address(address) if self.hosts.is_any() && host::is_public(address) => Ok(Matched::Address),
             Named::Address(address) => Err(refusal(format!(
                 "the host is the address {address}, which is not allowed: use the name of an allowed host"
             ))),

@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
+use super::Pass;
 use crate::command::Command;
 use crate::path::Path;
-use crate::sql::{Effort, Sql};
+use crate::sql::Sql;
 use crate::url::Url;
 use crate::{Refusal, file};
 
@@ -47,11 +48,11 @@ pub(crate) fn compile(spec: &file::Argument) -> Result<Vec<Structural>, (&'stati
 
 impl Structural {
     /// Holds a value against the rule; gives what has to be forwarded in its place, if that is something else.
-    pub(crate) fn check(&self, value: &Value, effort: &Effort) -> Result<Option<Value>, Refusal> {
+    pub(crate) fn check(&self, value: &Value, pass: &Pass) -> Result<Option<Value>, Refusal> {
         match (self, value) {
             (Self::Command(rule), value) => rule.check_value(value).map(|_| None),
-            (Self::Path(rule), value) => rule.check(text(value)?).map(|_| None),
-            (Self::Sql(rule), value) => Ok(rule.check_within(text(value)?, effort)?.rewritten.map(Value::from)),
+            (Self::Path(rule), value) => Ok(rule.check_argument(text(value)?, pass.reads)?.map(Value::from)),
+            (Self::Sql(rule), value) => Ok(rule.check_within(text(value)?, &pass.effort)?.rewritten.map(Value::from)),
             (Self::Url(rule), value) => rule.check(text(value)?).map(|_| None),
         }
     }

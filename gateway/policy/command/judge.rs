@@ -115,8 +115,8 @@ fn option(
     };
     // If the program read it as an option after all, it would be one that nobody has looked at.
     let detached = attached.is_none();
-    if detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu && !matches!(kind, Kind::Count)
-    {
+    let dashed = detached && text.starts_with('-') && text.len() > 1 && model.style == Style::Gnu;
+    if dashed && !matches!(kind, Kind::Count) && !model.takes_anything(name) {
         let joined = if name.starts_with("--") { format!("{name}={text}") } else { format!("{name}{text}") };
         return Err(Refusal(format!(
             "the value of `{} {name}` begins with a dash; write it in one word: {}",

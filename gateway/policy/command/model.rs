@@ -64,6 +64,11 @@ impl Model {
         Self::at_depth(name, spec, 1)
     }
 
+    /// Whether the word behind this option is its value whatever it looks like: what a program is to look for.
+    pub(super) fn takes_anything(&self, flag: &str) -> bool {
+        matches!(self.name.as_str(), "grep" | "git grep") && matches!(flag, "-e" | "--regexp")
+    }
+
     /// The model of a program that may run code.
     pub(super) fn anything(name: &str) -> Self {
         Self {

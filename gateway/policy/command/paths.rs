@@ -27,12 +27,21 @@ pub(super) fn locate(path: &str, folder: Option<&str>, roots: &[String]) -> Resu
         }
         return Ok(path.to_owned());
     }
+    if goes_up_behind_a_name(path) {
+        return Err(Refusal(format!(
+            "{shown} goes up with `..` behind a name, which may be a link: write where it leads"
+        )));
+    }
     let full = join(folder.unwrap_or("/"), path)
         .ok_or_else(|| Refusal(format!("{shown} goes up beyond the root folder; {}", allowed())))?;
     if roots.iter().any(|root| below(&full, root)) {
         return Ok(full);
     }
     Err(Refusal(format!("{shown} is outside of the folders that may be used; {}", allowed())))
+}
+
+fn goes_up_behind_a_name(path: &str) -> bool {
+    path.split('/').skip_while(|part| matches!(*part, "" | "." | "..")).any(|part| part == "..")
 }
 
 /// Joins and normalises; `None` when it goes up beyond `/`.

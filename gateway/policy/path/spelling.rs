@@ -12,8 +12,8 @@ const COLONS: [char; 5] = [':', '\u{FF1A}', '\u{FE55}', '\u{A789}', '\u{2236}'];
 const PERCENTS: [char; 2] = ['\u{FF05}', '\u{FE6A}'];
 const TILDES: [char; 2] = ['~', '\u{FF5E}'];
 
-/// Refuses a path that is not plain. `..` is plain.
-pub(super) fn check(text: &str) -> Result<(), String> {
+/// Refuses a path that is not plain. `..` is plain, and so is what programs expand where `literal` says that none does.
+pub(super) fn check(text: &str, literal: bool) -> Result<(), String> {
     if text.is_empty() {
         return Err("the path is empty: name a file or a folder".into());
     }
@@ -23,8 +23,8 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     if let Some(bad) = text.chars().find(|&c| is_unseen(c)) {
         return Err(format!("the path has the character U+{:04X}, which cannot be seen: leave it out", u32::from(bad)));
     }
-    if text.contains('\\') {
-        return Err("the path has a backslash: separate names with /".into());
+    if !literal {
+        backslashes(text)?;
     }
     if let Some(bad) = text.chars().find(|c| SLASHES.contains(c)) {
         return Err(format!("the path has the character U+{:04X}, which can turn into a slash: use /", u32::from(bad)));
@@ -34,8 +34,20 @@ pub(super) fn check(text: &str) -> Result<(), String> {
     }
     encoded(text)?;
     foreign(text)?;
-    expanded(text)?;
+    if !literal {
+        expanded(text)?;
+    }
     text.split('/').try_for_each(name)
+}
+
+/// One within a name is taken, if it means nothing to who separates names with it, leaves it out or decodes an escape.
+fn backslashes(text: &str) -> Result<(), String> {
+    let escape =
+        |after: &str| after.starts_with(|c: char| c.is_ascii_digit() || matches!(c, 'x' | 'X' | 'u' | 'U' | 'N'));
+    if text.starts_with('\\') || text.split('\\').skip(1).any(|after| after.is_empty() || escape(after)) {
+        return Err("the path has a backslash: separate names with /".into());
+    }
+    Ok(())
 }
 
 /// Control characters, and those that take no space or change the direction of text.
@@ -98,14 +110,16 @@ fn is_wide_letter(c: char) -> bool {
 fn expanded(text: &str) -> Result<(), String> {
     let refuse = |what: &str| Err(format!("the path has {what}, which a program may expand: write the path itself"));
     if text.starts_with(TILDES) {
-        return refuse("a leading ~");
+        return Err("the path begins with ~, which a program may expand: write ./ before it if it is a name".into());
     }
     let first = text.split('/').find(|name| !name.is_empty()).unwrap_or_default();
     let variable = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '{'));
     if first.strip_prefix('$').is_some_and(variable)
         || first.len() > 2 && first.starts_with('%') && first.ends_with('%')
     {
-        return refuse("a leading variable");
+        return Err(
+            "the path begins with a variable, which a program may expand: write ./ before it if it is a name".into()
+        );
     }
     if text.contains("$(") || text.contains("${") || text.contains('`') {
         return refuse("a substitution");

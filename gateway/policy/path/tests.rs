@@ -50,12 +50,12 @@ fn no_attack_passes() {
 }
 
 #[test]
-fn at_most_two_in_a_hundred_benign_paths_are_refused() {
+fn at_most_one_in_a_hundred_benign_paths_is_refused() {
     let corpus = corpus(BENIGN);
     assert!(corpus.len() >= 80, "{}", corpus.len());
     let refused: Vec<_> =
         corpus.iter().filter_map(|(name, path)| rule(name).check(path).err().map(|why| (name, path, why))).collect();
-    assert!(refused.len() * 100 <= corpus.len() * 2, "{refused:#?}");
+    assert!(refused.len() * 100 <= corpus.len(), "{refused:#?}");
 }
 
 /// What a forgiving file system takes off a name may be what a glob asks for.
@@ -93,7 +93,7 @@ fn a_refusal_is_a_sentence_that_says_what_to_do() {
         ("abs", "x", "the path is relative: use an absolute path in /srv/data or /home/ada/projects"),
         ("rel", "%2e%2e/x", "the path has a percent escape: write the character itself"),
         ("rel", "notes /", "the path begins or ends with white space: leave it out"),
-        ("rel", "a\\b", "the path has a backslash: separate names with /"),
+        ("rel", "\\b", "the path has a backslash: separate names with /"),
         ("deny", ".git/config", "the path is one of those that are never allowed: use another one"),
         ("allow", "a.txt", "the path is none of those that are allowed: use an allowed one"),
         ("all", "/proc/1/environ", "/proc/1/environ is a folder of the kernel: use a path of ordinary files"),
@@ -162,15 +162,77 @@ fn a_rule_that_means_nothing_does_not_compile() {
     assert!(serde_json::from_str::<Spec>(r#"{"roots":["/a"],"root":"/b"}"#).is_err());
 }
 
+/// The text of a call, with what is sent in its place.
+#[test]
+fn a_call_goes_up_nowhere_and_names_no_root_that_it_may_change() {
+    let spec = |allow_root| Spec {
+        roots: owned(&["/srv/data", "/srv/data/a/inner"]),
+        base: Some("/srv/data/a".into()),
+        uris: true,
+        allow_root,
+        ..Spec::default()
+    };
+    let sent = |allow_root, text: &str, reads| Path::compile(&spec(allow_root)).unwrap().check_argument(text, reads);
+    for (text, forwarded) in [
+        ("/srv/data/a/../b", Some("/srv/data/b")),
+        ("b/../c", Some("/srv/data/a/c")),
+        ("../c", Some("/srv/data/c")),
+        ("/srv/data/b/c/..", Some("/srv/data/b")),
+        ("/srv/data/b//./c", None),
+        ("b..c/..d", None),
+        ("file:///srv/data/b", None),
+    ] {
+        for reads in [true, false] {
+            assert_eq!(sent(None, text, reads), Ok(forwarded.map(str::to_owned)), "{text}");
+        }
+    }
+    assert!(sent(None, "file:///srv/data/a/../b", true).is_err());
+    for root in ["/srv/data", "/srv/data/", "..", "/srv/data/b/..", "/srv/data/a", ".", "inner", "/srv/data/a/inner"] {
+        assert!(sent(None, root, true).is_ok() && sent(Some(true), root, false).is_ok(), "{root}");
+        for (allow_root, reads) in [(None, false), (Some(false), false), (Some(false), true)] {
+            assert!(sent(allow_root, root, reads).unwrap_err().0.contains("is a root itself"), "{root}");
+        }
+    }
+}
+
+#[test]
+fn what_takes_names_as_they_stand_is_sent_more_of_them() {
+    let literal = Path::compile(&Spec { literal: true, deny: owned(&[".git", "*.pem"]), ..data_folder() }).unwrap();
+    let plain = Path::compile(&Spec { deny: owned(&[".git", "*.pem"]), ..data_folder() }).unwrap();
+    for name in ["~", "~/a", "$HOME", "${HOME}/a", "a\\", "\\a", "a\\x41", "{a,b}", "`a`", "$(a)"] {
+        assert_eq!(literal.check(name).map(|checked| checked.path), Ok(format!("/srv/data/{name}")), "{name}");
+        assert!(plain.check(name).is_err(), "{name}");
+    }
+    for name in ["../a", "a/../../b", "%2e%2e/a", "a\u{200b}", ".git/config", "C:/a", "~/../../b", "a/$HOME/../../../b"]
+    {
+        assert!(literal.check(name).is_err(), "{name}");
+    }
+    // Whatever a backslash is taken for, the name is one that is allowed.
+    for name in [".g\\it/x", "a\\.git", "server.p\\em", "a\\..\\..\\b", "..\\b", "a\\0b", "a\\", "~\\a"] {
+        assert!(plain.check(name).is_err(), "{name}");
+    }
+    for name in ["a\\b", "it\\'s", "a/b\\ c"] {
+        assert_eq!(plain.check(name).map(|checked| checked.path), Ok(format!("/srv/data/{name}")), "{name}");
+    }
+}
+
+fn data_folder() -> Spec {
+    Spec { roots: owned(&["/srv/data"]), base: Some("/srv/data".into()), ..Spec::default() }
+}
+
 proptest! {
     #[test]
     fn what_passes_is_inside_its_root(text in "[./a~% \\\\\u{2024}\u{ff0f}:$;{},]{0,24}|(\\.\\./|\\./|a/|/srv/data/|\\.git){0,6}|.{0,24}") {
         for name in ["rel", "abs", "deny", "uri", "all"] {
-            if let Ok(Checked { path, root }) = rule(name).check(&text) {
+            if let Ok(Checked { path, root, .. }) = rule(name).check(&text) {
                 let inside = path == root || path.starts_with(&format!("{}/", root.trim_end_matches('/')));
                 prop_assert!(inside, "{path} {root}");
                 prop_assert!(!path.split('/').any(|n| n == ".." || n == "."), "{path}");
-                prop_assert!(!path.contains("//") && !path.contains('\0') && !path.contains('\\'));
+                prop_assert!(!path.contains("//") && !path.contains('\0'));
+                // Nor is it outside for who takes a backslash for a slash.
+                let other = path.replace('\\', "/");
+                let above = other.split('/').any(|n| n == "..");
+                prop_assert!(!above && other.starts_with(root.trim_end_matches('/')), "{other}");
                 // Once more it is the same.
                 if name != "uri" {
                     prop_assert_eq!(rule(name).check(&path).map(|c| c.path), Ok(path));

@@ -1,5 +1,5 @@
-//! Types that a value may be cast to. A type of an unknown name is one that the server's owner made, such as an enum; types
-//! that are declared on the spot are refused.
+//! Types that a value may be cast to: those of the database, and what a rule names besides. In PostgreSQL a cast to another
+//! may call functions of whoever made the type. Types that are declared on the spot are refused.
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
@@ -17,7 +17,7 @@ pub(super) fn check(named: &Named, data_type: &DataType) -> Result<(), Refusal> 
             DataType::Array(ArrayElemTypeDef::SquareBracket(element, _) | ArrayElemTypeDef::Qualified(element, _)) => {
                 element
             }
-            DataType::Custom(name, _) => return named.object(name),
+            DataType::Custom(name, _) => return named.type_name(name),
             plain if is_plain(plain) => return Ok(()),
             _ => break,
         };

@@ -3,14 +3,16 @@
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, Interval, JsonReturningClause, MemberOf,
-    Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    Subscript, TypedString, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::Dialect;
 use super::cast;
+use super::functions::OF_ROWS;
 use super::lex::no;
 use super::query::{Walk, plain_wildcard};
 use super::reserved::is_value;
+use super::values::{is_prefix, literal, operator};
 use crate::Refusal;
 
 impl Walk<'_> {
@@ -72,14 +74,8 @@ impl Walk<'_> {
                 sets.iter().try_for_each(|set| self.expressions(set))
             }
             Expr::Function(function) => self.function(function),
-            Expr::UnaryOp { op, expr } => match op {
-                UnaryOperator::Plus
-                | UnaryOperator::Minus
-                | UnaryOperator::Not
-                | UnaryOperator::BitwiseNot
-                | UnaryOperator::BangNot => self.expression(expr),
-                _ => no("an operator is not allowed here: use a function or plainer SQL"),
-            },
+            Expr::UnaryOp { op, expr } if is_prefix(op) => self.expression(expr),
+            Expr::UnaryOp { .. } => no("an operator is not allowed here: use a function or plainer SQL"),
             Expr::Case { case_token: _, end_token: _, operand, conditions, else_result } => {
                 self.boxed(operand)?;
                 for CaseWhen { condition, result } in conditions {
@@ -231,7 +227,7 @@ impl Walk<'_> {
             FunctionArguments::None => {}
             FunctionArguments::Subquery(query) => self.query(query)?,
             FunctionArguments::List(FunctionArgumentList { duplicate_treatment: _, args, clauses }) => {
-                self.function_arguments(args)?;
+                self.function_arguments(&self.named.last(name), args)?;
                 clauses.iter().try_for_each(|clause| self.clause(clause))?;
             }
         }
@@ -257,9 +253,16 @@ impl Walk<'_> {
         }
     }
 
-    pub(super) fn function_arguments(&mut self, arguments: &[FunctionArg]) -> Result<(), Refusal> {
+    pub(super) fn function_arguments(&mut self, function: &str, arguments: &[FunctionArg]) -> Result<(), Refusal> {
         arguments.iter().try_for_each(|argument| {
             let value = match argument {
+                // `xmlparse(CONTENT a)`
+                FunctionArg::Named { name, arg, operator: FunctionArgOperator::Space } => {
+                    if !["content", "document"].iter().any(|word| name.value.eq_ignore_ascii_case(word)) {
+                        return no("xmlparse takes CONTENT or DOCUMENT, and then the text");
+                    }
+                    arg
+                }
                 FunctionArg::Unnamed(value) => value,
                 FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow } => {
                     self.named.ident(name)?;
@@ -276,7 +279,17 @@ impl Walk<'_> {
                 _ => return no("an argument of a call is named in a way that is not allowed: write name => value"),
             };
             match value {
-                FunctionArgExpr::Expr(expression) => self.expression(expression),
+                FunctionArgExpr::Expr(expression) => {
+                    if let Some(ident) = bare(expression) {
+                        self.rows.argument(self.named, function, ident);
+                    }
+                    self.expression(expression)
+                }
+                FunctionArgExpr::QualifiedWildcard(_)
+                    if self.named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) =>
+                {
+                    no("a function is given a whole row, and may be another one then: name the columns")
+                }
                 FunctionArgExpr::QualifiedWildcard(name) => self.named.object(name),
                 FunctionArgExpr::Wildcard => Ok(()),
                 FunctionArgExpr::WildcardWithOptions(options) => plain_wildcard(options),
@@ -297,74 +310,13 @@ impl Walk<'_> {
     }
 }
 
-fn literal(value: &ValueWithSpan) -> Result<(), Refusal> {
-    match &value.value {
-        Value::Number(..)
-        | Value::SingleQuotedString(_)
-        | Value::DoubleQuotedString(_)
-        | Value::NationalStringLiteral(_)
-        | Value::HexStringLiteral(_)
-        | Value::SingleQuotedByteStringLiteral(_)
-        | Value::Boolean(_)
-        | Value::Null
-        | Value::Placeholder(_) => Ok(()),
-        _ => no("a literal is written in a way that is not allowed: use plain quotes"),
+/// The name that an expression is, and nothing else.
+pub(super) fn bare(mut expression: &Expr) -> Option<&Ident> {
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
     }
-}
-
-fn operator(operator: &BinaryOperator) -> Result<(), Refusal> {
-    use BinaryOperator as B;
-    match operator {
-        B::Plus
-        | B::Minus
-        | B::Multiply
-        | B::Divide
-        | B::Modulo
-        | B::StringConcat
-        | B::Gt
-        | B::Lt
-        | B::GtEq
-        | B::LtEq
-        | B::Spaceship
-        | B::Eq
-        | B::NotEq
-        | B::And
-        | B::Or
-        | B::Xor
-        | B::BitwiseOr
-        | B::BitwiseAnd
-        | B::BitwiseXor
-        | B::MyIntegerDivide
-        | B::Match
-        | B::Regexp
-        | B::Glob
-        | B::PGBitwiseXor
-        | B::PGBitwiseShiftLeft
-        | B::PGBitwiseShiftRight
-        | B::PGExp
-        | B::PGOverlap
-        | B::PGRegexMatch
-        | B::PGRegexIMatch
-        | B::PGRegexNotMatch
-        | B::PGRegexNotIMatch
-        | B::PGLikeMatch
-        | B::PGILikeMatch
-        | B::PGNotLikeMatch
-        | B::PGNotILikeMatch
-        | B::PGStartsWith
-        | B::Arrow
-        | B::LongArrow
-        | B::HashArrow
-        | B::HashLongArrow
-        | B::AtAt
-        | B::AtArrow
-        | B::ArrowAt
-        | B::HashMinus
-        | B::AtQuestion
-        | B::Question
-        | B::QuestionAnd
-        | B::QuestionPipe
-        | B::Overlaps => Ok(()),
-        _ => no("an operator is not allowed here: in PostgreSQL it may be a function of its own"),
+    match expression {
+        Expr::Identifier(ident) => Some(ident),
+        _ => None,
     }
 }

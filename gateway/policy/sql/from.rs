@@ -9,6 +9,7 @@ use sqlparser::ast::{
 
 use super::Dialect;
 use super::cast;
+use super::expression::bare;
 use super::lex::no;
 use super::query::Walk;
 use super::reserved::is_call;
@@ -67,6 +68,9 @@ impl Walk<'_> {
                 }
                 walk.maybe_alias(alias.as_ref())?;
                 walk.rows.function(walk.named, "unnest", alias.as_ref());
+                for ident in array_exprs.iter().filter_map(bare) {
+                    walk.rows.argument(walk.named, "unnest", ident);
+                }
                 walk.expressions(array_exprs)
             }
             TableFactor::JsonTable { json_expr, json_path: _, columns, alias } => {
@@ -113,7 +117,12 @@ impl Walk<'_> {
         match args {
             Some(TableFunctionArgs { args, settings: None }) => self.call(name, args, alias.as_ref()),
             Some(_) => no("SETTINGS are not allowed"),
-            None => self.relation(name),
+            None => {
+                if !self.in_scope(name) {
+                    self.rows.table(self.named, self.named.last(name), alias.as_ref());
+                }
+                self.relation(name)
+            }
         }
     }
 
@@ -122,7 +131,7 @@ impl Walk<'_> {
         self.plain(name)?;
         self.named.function(name)?;
         self.rows.function(self.named, &self.named.last(name), alias);
-        self.function_arguments(args)
+        self.function_arguments(&self.named.last(name), args)
     }
 
     /// `FROM current_user t` is a call in PostgreSQL, so that `t.f` would be one as well: a table is never called so there.

@@ -38,7 +38,27 @@ const POSTGRES: &str = "acosd acosh age any_value array array_agg array_append a
     statement_timestamp stddev_pop stddev_samp string_agg string_to_array string_to_table strip strpos tand tanh timeofday \
     timezone to_ascii to_char to_date to_hex to_json to_jsonb to_number to_timestamp to_tsquery to_tsvector \
     transaction_timestamp translate trim_array trim_scale trunc ts_headline ts_rank ts_rank_cd tsrange tstzrange unnest \
-    upper_inc upper_inf user var_pop var_samp variance version websearch_to_tsquery width_bucket word_similarity";
+    upper_inc upper_inf user var_pop var_samp variance version websearch_to_tsquery width_bucket word_similarity \
+    xml_is_well_formed xml_is_well_formed_content xml_is_well_formed_document xmlagg xmlattributes xmlcomment xmlconcat \
+    xmlelement xmlexists xmlforest xmlparse xmlpi xmlroot xmlserialize xpath xpath_exists";
+
+/// Functions of PostgreSQL that are there to take a whole row.
+pub(super) const OF_ROWS: [&str; 14] = [
+    "array_agg",
+    "count",
+    "json_agg",
+    "json_agg_strict",
+    "json_build_array",
+    "json_build_object",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "jsonb_object_agg",
+    "row_to_json",
+    "to_json",
+    "to_jsonb",
+];
 
 const MYSQL: &str = "adddate addtime any_value ascii bin bit_and bit_count bit_length bit_or bit_xor cast char coercibility \
     collation conv convert convert_tz cot crc32 curdate curtime current_user database date date_add date_format date_sub \
@@ -91,14 +111,18 @@ pub(super) fn of(dialect: Dialect) -> impl Iterator<Item = &'static str> {
 pub(super) struct Functions {
     allowed: HashSet<String>,
     denied: HashSet<String>,
+    /// Those that the rule itself allows.
+    added: HashSet<String>,
 }
 
 impl Functions {
     pub(super) fn compile(spec: &Spec) -> Result<Self, String> {
         let mut allowed: HashSet<String> = of(spec.dialect).map(str::to_owned).collect();
+        let mut own = HashSet::new();
         for name in &spec.functions.allow {
-            allowed.insert(added(spec.dialect, name).map_err(|what| format!("functions.allow: {name:?} {what}"))?);
+            own.insert(added(spec.dialect, name).map_err(|what| format!("functions.allow: {name:?} {what}"))?);
         }
+        allowed.extend(own.iter().cloned());
         let mut denied = HashSet::new();
         for glob in &spec.functions.deny {
             let lower = glob.to_ascii_lowercase();
@@ -115,7 +139,12 @@ impl Functions {
             return Err(format!("functions.allow: {name:?} is denied by functions.deny: take it out of one of them"));
         }
         allowed.retain(|name| !denied.contains(name));
-        Ok(Self { allowed, denied })
+        Ok(Self { allowed, denied, added: own })
+    }
+
+    /// Whether the rule itself allows this name.
+    pub(super) fn adds(&self, name: &str) -> bool {
+        self.added.contains(name)
     }
 
     pub(super) fn allows(&self, name: &str) -> bool {

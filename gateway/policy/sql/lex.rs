@@ -172,15 +172,19 @@ impl Lexer<'_> {
 
     fn block_comment(&mut self) -> Result<(), Refusal> {
         let inside = self.rest().get(2..).unwrap_or_default();
-        let Some(length) = inside.find("*/") else {
+        let nests = self.dialect == Dialect::Postgres;
+        let length = if nests { nested_comment(inside) } else { inside.find("*/") };
+        let Some(length) = length else {
             return no("a comment is not closed: leave the comment out");
         };
         // With the star of its end: PostgreSQL takes `/*/` inside of a comment for the beginning of another one.
         let comment = &inside[..=length];
-        if comment.starts_with(['!', '+']) || comment.starts_with("M!") || comment.contains("/*") {
-            return no(
-                "a comment that a database may run (/*! or /*+), or one inside another, is not allowed: leave it out",
-            );
+        let runs = comment.starts_with(['!', '+']) || comment.starts_with("M!");
+        if runs || ["/*!", "/*+", "/*M!"].iter().any(|opens| comment.contains(opens)) {
+            return no("a comment that a database may run (/*! or /*+) is not allowed: leave it out");
+        }
+        if !nests && comment.contains("/*") {
+            return no("a comment inside another is not allowed: leave it out");
         }
         self.space(length + 4);
         Ok(())
@@ -223,6 +227,9 @@ impl Lexer<'_> {
             (Some(b'\''), _) if word.len() == 1 => return quoted::prefixed(self, word),
             (Some(b'"'), "b" | "B" | "x" | "X" | "n" | "N") if self.dialect == Dialect::Mysql => {
                 return no("write literals with a prefix in single quotes");
+            }
+            (Some(b'&'), "u" | "U") if self.dialect == Dialect::Postgres && self.peek(2) == Some(b'\'') => {
+                return quoted::unicode(self);
             }
             (Some(b'&'), "u" | "U") if matches!(self.peek(2), Some(b'"' | b'\'')) => {
                 return no("U& strings and names are not allowed: write the characters themselves");
@@ -304,4 +311,25 @@ impl Lexer<'_> {
         }
         Ok(token)
     }
+}
+
+/// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of their own.
+fn nested_comment(inside: &str) -> Option<usize> {
+    let bytes = inside.as_bytes();
+    let (mut at, mut open) = (0, 1);
+    while at + 1 < bytes.len() {
+        match &bytes[at..at + 2] {
+            b"/*" => {
+                open += 1;
+                at += 2;
+            }
+            b"*/" if open == 1 => return Some(at),
+            b"*/" => {
+                open -= 1;
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+    None
 }

@@ -158,6 +158,14 @@ fn known(sign: &str) -> Option<Token> {
         "?&" => Token::QuestionAnd,
         "?|" => Token::QuestionPipe,
         "^@" => Token::CaretAt,
+        "<->" => Token::TwoWayArrow,
+        // These stand before one value.
+        "@" => Token::AtSign,
+        "|/" => Token::PGSquareRoot,
+        "||/" => Token::PGCubeRoot,
+        "!!" => Token::DoubleExclamationMark,
+        "@-@" => Token::AtDashAt,
+        "?-" => Token::QuestionMarkDash,
         _ => return None,
     })
 }

@@ -60,6 +60,62 @@ pub(super) fn prefixed(lexer: &mut Lexer<'_>, prefix: &str) -> Result<Token, Ref
     }
 }
 
+/// `U&'…'` of PostgreSQL, with the escape character that `UESCAPE` behind it names. A database that takes a backslash for
+/// an escape in any string refuses it.
+pub(super) fn unicode(lexer: &mut Lexer<'_>) -> Result<Token, Refusal> {
+    lexer.at += 2;
+    let text = body(lexer, '\'', Escapes::Perhaps)?;
+    let escape = match uescape(lexer.rest()) {
+        Some((length, escape)) => {
+            lexer.at += length;
+            escape
+        }
+        None => '\\',
+    };
+    match unescaped(&text, escape) {
+        Some(text) => Ok(Token::SingleQuotedString(text)),
+        None => no("a U& string has an escape that stands for no character: write the character itself"),
+    }
+}
+
+/// `UESCAPE '!'` at the beginning of a text: its length and the character.
+fn uescape(rest: &str) -> Option<(usize, char)> {
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+    let from = rest.trim_start_matches(blank);
+    let word = from.get(..7).filter(|word| word.eq_ignore_ascii_case("uescape"))?;
+    let quoted = from[word.len()..].trim_start_matches(blank).strip_prefix('\'')?;
+    let escape = quoted.chars().next().filter(char::is_ascii_punctuation)?;
+    let after = quoted[1..].strip_prefix('\'').filter(|_| !matches!(escape, '+' | '\'' | '"'))?;
+    Some((rest.len() - after.len(), escape))
+}
+
+/// A text with `\0061` and `\+000061` as the characters that they stand for; nothing where one stands for none.
+fn unescaped(text: &str, escape: char) -> Option<String> {
+    let mut units: Vec<u16> = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let after = &rest[first.len_utf8()..];
+        if first != escape {
+            units.extend(first.encode_utf16(&mut [0; 2]).iter());
+            rest = after;
+        } else if after.starts_with(escape) {
+            units.extend(escape.encode_utf16(&mut [0; 2]).iter());
+            rest = &after[escape.len_utf8()..];
+        } else {
+            let (digits, count) = after.strip_prefix('+').map_or((after, 4), |long| (long, 6));
+            let digits = digits.get(..count).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
+            let number = u32::from_str_radix(digits, 16).ok().filter(|number| *number != 0)?;
+            match (u16::try_from(number), char::from_u32(number)) {
+                (Ok(unit), _) => units.push(unit),
+                (Err(_), character) => units.extend(character?.encode_utf16(&mut [0; 2]).iter()),
+            }
+            rest = &after[after.len() - after.strip_prefix('+').unwrap_or(after).len() + count..];
+        }
+    }
+    // Halves of a pair that do not belong together stand for no character.
+    String::from_utf16(&units).ok()
+}
+
 fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, Refusal> {
     let rest = &lexer.rest()[1..];
     let (mut text, mut characters, mut backslashes) = (String::new(), rest.char_indices().peekable(), 0);

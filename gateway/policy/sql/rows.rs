@@ -1,10 +1,11 @@
 //! What PostgreSQL makes of `x.f` when `x` is a function in FROM: where its rows are single values and no column is called
-//! `f`, that is the call `f(x)`. A statement is judged by this at its end, when all of its functions are known; a name that
-//! two of them have is held against both.
+//! `f`, that is the call `f(x)`. And of `f(x)` when `x` is a table: a call with a whole row, for which somebody may have made
+//! another `f`. A statement is judged by this at its end, when all of FROM is known; a name that two have is held against both.
 
 use sqlparser::ast::{Ident, TableAlias};
 
 use super::Dialect;
+use super::functions::OF_ROWS;
 use super::lex::no;
 use super::names::{Named, short};
 use crate::Refusal;
@@ -27,6 +28,10 @@ const ORDINALITY: &str = "ordinality";
 /// The functions in FROM and the fields that a statement asks for.
 #[derive(Default)]
 pub(super) struct Rows {
+    /// Names by which tables are known.
+    tables: Vec<String>,
+    /// Functions, each with a bare name that it is given.
+    given: Vec<(String, String)>,
     functions: Vec<Function>,
     /// `x.f`, where `f` is no function of the list.
     fields: Vec<(String, String)>,
@@ -59,6 +64,20 @@ impl Rows {
         self.functions.push(Function { known_as, columns });
     }
 
+    /// A table in FROM, with its own name and its alias.
+    pub(super) fn table(&mut self, named: &Named, name: String, alias: Option<&TableAlias>) {
+        if named.dialect() == Dialect::Postgres {
+            self.tables.push(alias.map_or(name, |alias| named.scoped(&alias.name)));
+        }
+    }
+
+    /// A bare name as an argument of a function.
+    pub(super) fn argument(&mut self, named: &Named, function: &str, argument: &Ident) {
+        if named.dialect() == Dialect::Postgres && !OF_ROWS.contains(&function) {
+            self.given.push((function.to_owned(), named.scoped(argument)));
+        }
+    }
+
     /// A name of several parts in an expression.
     pub(super) fn field(&mut self, named: &Named, idents: &[Ident]) {
         if let ([.., of, field], Dialect::Postgres) = (idents, named.dialect()) {
@@ -71,6 +90,12 @@ impl Rows {
 
     /// At the end of the statement.
     pub(super) fn check(&self) -> Result<(), Refusal> {
+        if let Some((function, argument)) = self.given.iter().find(|(_, argument)| self.tables.contains(argument)) {
+            let (function, argument) = (short(function), short(argument));
+            return no(format!(
+                "`{function}({argument})` is given a whole row, and may be another function then: write {argument}.column"
+            ));
+        }
         for (of, field) in &self.fields {
             let lacks = |function: &Function| function.known_as == *of && !function.columns.contains(field);
             if self.functions.iter().any(lacks) {

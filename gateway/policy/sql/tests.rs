@@ -46,7 +46,7 @@ fn no_attack_passes() {
 }
 
 #[test]
-fn at_most_two_in_a_hundred_benign_statements_are_refused() {
+fn at_most_one_in_a_hundred_benign_statements_is_refused() {
     let (mut count, mut refused) = (0, Vec::new());
     for (dialect, _, benign) in CORPORA {
         let rule = rule(dialect);
@@ -54,7 +54,7 @@ fn at_most_two_in_a_hundred_benign_statements_are_refused() {
         refused.extend(lines(benign).filter_map(|text| rule.check(&text).err().map(|no| (dialect, text, no.0))));
     }
     eprintln!("{} of {count} benign statements are refused: {refused:#?}", refused.len());
-    assert!(count >= 230 && refused.len() * 50 <= count, "{} of {count}: {refused:#?}", refused.len());
+    assert!(count >= 310 && refused.len() * 100 <= count, "{} of {count}: {refused:#?}", refused.len());
 }
 
 fn spec(dialect: Dialect, change: impl FnOnce(&mut Spec)) -> Sql {
@@ -286,6 +286,188 @@ fn a_limit_is_added_where_databases_take_one() {
     assert!(rule(Dialect::Postgres).check("SELECT * FROM t LIMIT ALL").is_ok());
 }
 
+/// Each spelling beside one that the parser knows: what is judged is the same.
+#[test]
+fn a_limit_is_held_in_every_spelling() {
+    let rule = spec(Dialect::Postgres, |spec| {
+        spec.max_rows = Some(100);
+        spec.tables.deny = vec!["secret".into()];
+    });
+    let rewritten = |text: &str| rule.check(text).map(|ok| ok.rewritten);
+    for held in [
+        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY",
+        "SELECT * FROM t FETCH NEXT (100) ROWS ONLY",
+        "SELECT * FROM t OFFSET 5 ROWS FETCH FIRST 10 ROWS ONLY",
+        "SELECT * FROM t ORDER BY a FETCH FIRST ROW ONLY",
+        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY FOR READ ONLY",
+        "(SELECT * FROM t FETCH FIRST 5 ROWS ONLY)",
+        "TABLE t LIMIT 100",
+        "TABLE ONLY t FETCH FIRST 100 ROWS ONLY",
+        "EXPLAIN SELECT * FROM t",
+        "EXPLAIN TABLE t",
+    ] {
+        assert_eq!(rewritten(held), Ok(None), "{held}");
+    }
+    for lacking in ["TABLE t", "TABLE ONLY (public.t)", "SELECT * FROM ONLY (t)", "SELECT * FROM t FOR READ ONLY"] {
+        assert_eq!(rewritten(lacking), Ok(Some(format!("{lacking}\nLIMIT 100"))), "{lacking}");
+    }
+    for refused in [
+        "TABLE t LIMIT 101",
+        "SELECT * FROM t FETCH FIRST (101) ROWS ONLY",
+        "SELECT * FROM t FETCH FIRST (1000) ROWS ONLY FOR READ ONLY",
+        "SELECT * FROM t FETCH FIRST 5 ROWS ONLY LIMIT 1000",
+        "SELECT * FROM t LIMIT 1000 FOR READ ONLY",
+        "TABLE secret",
+        "TABLE public.secret",
+        "TABLE ONLY secret",
+        "SELECT * FROM ONLY (secret)",
+        "SELECT * FROM t, ONLY (public.\"secret\")",
+        "SELECT 1 UNION TABLE secret",
+        "EXPLAIN TABLE secret",
+        "EXPLAIN SELECT * FROM secret",
+    ] {
+        assert!(rule.check(refused).is_err(), "{refused}");
+    }
+}
+
+/// Who may SELECT may see the plan of a SELECT, and of nothing else.
+#[test]
+fn the_plan_of_a_select_is_for_whom_may_select() {
+    for dialect in DIALECTS {
+        let reads = rule(dialect);
+        assert_eq!(reads.check("EXPLAIN SELECT 1").map(|ok| ok.kind), Ok(Kind::Explain), "{dialect:?}");
+        let writes = spec(dialect, |spec| spec.statements = vec![Kind::Select, Kind::Delete]);
+        for refused in ["EXPLAIN DELETE FROM t WHERE a = 1", "EXPLAIN ANALYZE SELECT 1", "EXPLAIN EXPLAIN SELECT 1"] {
+            assert!(reads.check(refused).is_err() && writes.check(refused).is_err(), "{dialect:?} {refused}");
+        }
+        let only = spec(dialect, |spec| spec.statements = vec![Kind::Delete]);
+        assert!(only.check("EXPLAIN SELECT 1").is_err() && only.check("EXPLAIN DELETE FROM t WHERE a = 1").is_err());
+        let explains = spec(dialect, |spec| spec.statements = vec![Kind::Explain]);
+        assert!(explains.check("EXPLAIN SELECT 1").is_err(), "{dialect:?}");
+    }
+}
+
+#[test]
+fn a_cast_to_a_type_of_somebody_is_a_call() {
+    let plain = rule(Dialect::Postgres);
+    for own in ["'a'::mood", "'a'::app.mood", "CAST('a' AS mood[])", "'a'::\"Mood\"", "'a'::mood(3)", "'a'::lower"] {
+        let refusal = plain.check(&format!("SELECT {own}")).unwrap_err().0;
+        assert!(refusal.contains("none of PostgreSQL's own"), "{own}: {refusal}");
+    }
+    for known in
+        ["'a'::inet", "'a'::pg_catalog.inet", "'a'::INET[]", "inet 'a'", "'a'::\"char\"", "'a'::timestamptz(3)"]
+    {
+        assert!(plain.check(&format!("SELECT {known}")).is_ok(), "{known}");
+    }
+    let named = spec(Dialect::Postgres, |spec| {
+        spec.functions.allow = vec!["mood".into(), "app.level".into()];
+    });
+    assert!(named.check("SELECT 'a'::mood, 'a'::MOOD[], 'b'::app.level").is_ok());
+    assert!(named.check("SELECT 'a'::app.mood").is_err() && named.check("SELECT 'a'::level").is_err());
+    for number in ["(1, 2)::mood", "NULL::mood", "1::mood"] {
+        assert!(plain.check(&format!("SELECT {number}")).is_err(), "{number}");
+    }
+    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
+        assert!(rule(dialect).check("SELECT CAST(a AS mood) FROM t").is_ok(), "{dialect:?}");
+    }
+}
+
+#[test]
+fn a_whole_row_is_for_functions_that_take_rows() {
+    let postgres = rule(Dialect::Postgres);
+    for refused in [
+        "lower(t) FROM t",
+        "lower(T) FROM t",
+        "lower(\"t\") FROM s.t",
+        "lower(((a))) FROM t AS a",
+        "lower(a) FROM b JOIN t a ON true",
+        "lower(t.*) FROM t",
+        "lower(s.t.*) FROM s.t",
+        "(SELECT lower(t)) FROM t",
+        "1 FROM t WHERE lower(t) = 'a'",
+        "1 FROM t, unnest(t)",
+        "coalesce(1, t) FROM ONLY (t)",
+    ] {
+        let refusal = postgres.check(&format!("SELECT {refused}")).expect_err(refused).0;
+        assert!(refusal.contains("whole row"), "{refused}: {refusal}");
+    }
+    for allowed in [
+        "lower(a) FROM t",
+        "lower(t) FROM t AS a",
+        "lower(t.t) FROM t",
+        "row_to_json(t) FROM t",
+        "count(t.*) FROM t",
+        "lower(t) FROM unnest(ARRAY['a']) AS t",
+        "max(n) FROM (SELECT 1 AS n) AS n",
+        "t FROM t",
+    ] {
+        assert!(postgres.check(&format!("SELECT {allowed}")).is_ok(), "{allowed}");
+    }
+    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
+        assert!(rule(dialect).check("SELECT lower(t) FROM t").is_ok(), "{dialect:?}");
+    }
+}
+
+/// What such a text says is judged as what it stands for.
+#[test]
+fn escapes_of_unicode_texts_are_read_as_postgres_reads_them() {
+    let lexed = |text: &str| lex::lex(text, Dialect::Postgres).map(|lexed| lexed.tokens);
+    for (text, reads) in [
+        (r"U&'d\0061t\+000061'", "data"),
+        (r"u&'it''s'", "it's"),
+        (r"U&'a\\b'", r"a\b"),
+        (r"U&'d!0061t!!' UESCAPE '!'", "dat!"),
+        ("U&'d@0061' \n uescape\t'@'", "da"),
+        (r"U&'\D83D\DE00\+01F600'", "\u{1f600}\u{1f600}"),
+        (r"U&''", ""),
+    ] {
+        assert_eq!(lexed(text), Ok(vec![Token::SingleQuotedString(reads.into())]), "{text}");
+    }
+    for refused in [
+        r"U&'\006'",
+        r"U&'\+00006'",
+        r"U&'\0000'",
+        r"U&'\D83D'",
+        r"U&'\DE00\D83D'",
+        r"U&'\+110000'",
+        r"U&'\x'",
+        r"U&'a\'",
+        "U&'a",
+        "U&\"a\"",
+        r"U&'a' 'b'",
+    ] {
+        assert!(lexed(refused).is_err(), "{refused}");
+    }
+    // No character that may escape: the word stands for itself, and the parser knows none such.
+    for refused in ["+", "a", "'", " ", "\"", "", "!!"] {
+        assert!(rule(Dialect::Postgres).check(&format!("SELECT U&'a' UESCAPE '{refused}'")).is_err(), "{refused}");
+    }
+    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
+        assert!(lex::lex("SELECT U&'a'", dialect).is_err(), "{dialect:?}");
+    }
+}
+
+#[test]
+fn comments_end_where_the_database_ends_them() {
+    let called = |comment: &str| format!("SELECT 1 {comment}, no_such_function()");
+    let postgres = rule(Dialect::Postgres);
+    for comment in ["/* a /* b */ c */", "/*/**/*/", "/*/*/*/ */ */ */", "/***/", "/* /* /* */ */ **/"] {
+        let refusal = postgres.check(&called(comment)).unwrap_err().0;
+        assert!(refusal.contains("no_such_function"), "{comment}: {refusal}");
+        assert!(postgres.check(&format!("SELECT 1 {comment}")).is_ok(), "{comment}");
+    }
+    for open in ["/* /* */", "/*/", "/* /*/ */", "/*/*/", "/*", "/* *"] {
+        assert!(postgres.check(&format!("SELECT 1 {open}")).unwrap_err().0.contains("not closed"), "{open}");
+    }
+    for runs in ["/*! */", "/*+ a */", "/* /*+ a */ */", "/* /*! a */ */", "/*M! */"] {
+        assert!(postgres.check(&format!("SELECT 1 {runs}")).unwrap_err().0.contains("may run"), "{runs}");
+    }
+    for dialect in [Dialect::Mysql, Dialect::Sqlite] {
+        let refusal = rule(dialect).check("SELECT 1 /* /* */ */").unwrap_err().0;
+        assert!(refusal.contains("inside another"), "{refusal}");
+    }
+}
+
 #[test]
 fn writes_pass_where_a_rule_names_them() {
     let rule = spec(Dialect::Postgres, |spec| {
@@ -514,7 +696,7 @@ fn what_is_too_long_too_deep_or_no_text_is_refused() {
     }
 }
 
-/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one SELECT.
+/// Pieces of all corpora, cut and put together at random: nothing panics, and what passes is one SELECT or its plan.
 #[test]
 fn no_text_makes_it_panic() {
     let all: Vec<String> = CORPORA.iter().flat_map(|(_, a, b)| lines(a).chain(lines(b))).collect();
@@ -535,7 +717,7 @@ fn no_text_makes_it_panic() {
         }
         for rule in &rules {
             if let Ok(checked) = rule.check(&text) {
-                assert_eq!(checked.kind, Kind::Select);
+                assert!(matches!(checked.kind, Kind::Select | Kind::Explain), "{text}");
             }
         }
     }

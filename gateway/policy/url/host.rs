@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use ::url::Host;
+use ipnet::IpNet;
 
 use super::Matched;
 use super::text::shown;
@@ -73,6 +74,38 @@ fn is_faithful(written: &str, ascii: &str) -> bool {
     foreign && back && !lower.contains(DEVIATIONS)
 }
 
+/// What is no address of a public host: IANA's registries of special purposes, and metadata of clouds.
+const NOT_PUBLIC: [&str; 19] = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "168.63.129.16/32",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/3",
+    "2001::/23",
+    "2001:db8::/32",
+    "2002::/16",
+    "3fff::/20",
+];
+
+/// Whether an address is one of the public network, as far as its number says.
+pub(super) fn is_public(address: IpAddr) -> bool {
+    let routed = match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(six) => six.segments()[0] & 0xe000 == 0x2000,
+    };
+    routed && !NOT_PUBLIC.iter().filter_map(|net| net.parse::<IpNet>().ok()).any(|net| net.contains(&address))
+}
+
 /// The form of names: labels of letters, digits, `-` and `_`, the last of which is no number.
 fn plain(name: &str) -> Result<(), String> {
     let label = |label: &str| {
@@ -115,6 +148,10 @@ impl Hosts {
             set.insert(listed(name).map_err(|why| format!("hosts: {pattern:?} {why}"))?);
         }
         Ok(Self { exact, above, any, shown: some_of(patterns) })
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        self.any
     }
 
     /// The names in words.
@@ -231,9 +268,7 @@ fn nearby(name: &str) -> Option<&'static str> {
     if NEARBY.into_iter().any(under) {
         return Some("it is a name of the own network");
     }
-    let octet = |label: &str| label.parse::<u8>().is_ok();
-    let labels: Vec<&str> = name.split('.').collect();
-    if SPELLING.into_iter().any(under) || labels.windows(4).any(|four| four.iter().all(|label| octet(label))) {
+    if SPELLING.into_iter().any(under) {
         return Some("it spells an address");
     }
     None

@@ -46,12 +46,12 @@ fn no_attack_passes() {
 }
 
 #[test]
-fn at_most_two_in_a_hundred_benign_urls_are_refused() {
+fn at_most_one_in_a_hundred_benign_urls_is_refused() {
     let corpus = corpus(BENIGN);
     assert!(corpus.len() >= 80, "{}", corpus.len());
     let refused: Vec<_> =
         corpus.iter().filter_map(|(name, url)| rule(name).check(url).err().map(|why| (url, why))).collect();
-    assert!(refused.len() * 100 <= corpus.len() * 2, "{refused:#?}");
+    assert!(refused.len() * 100 <= corpus.len(), "{refused:#?}");
 }
 
 #[test]
@@ -118,6 +118,9 @@ fn what_is_allowed_says_by_what_and_with_which_caution() {
     assert_eq!(by("list", "https://api.example.com/"), Ok((Matched::Listed, true)));
     assert_eq!(by("any", "https://example.net/"), Ok((Matched::AnyName, true)));
     assert_eq!(by("address", "http://192.0.2.7/"), Ok((Matched::Address, false)));
+    assert_eq!(by("any", "http://1.1.1.1/"), Ok((Matched::Address, false)));
+    assert_eq!(by("any", "http://127.0.0.1.example.com/"), Ok((Matched::AnyName, true)));
+    assert!(by("list", "http://1.1.1.1/").is_err() && by("address", "http://1.1.1.1/").is_err());
     let checked = rule("list").check("HTTPS://API.example.com:443/a").unwrap();
     assert_eq!(checked.url.as_str(), "https://api.example.com/a");
 }

@@ -58,6 +58,7 @@ impl Files {
             base: roots.first().filter(|_| based).map(|root| root.path.clone()),
             deny,
             uris: true,
+            literal: true,
             ..Spec::default()
         };
         let all = config.deny.iter().chain(&config.deny_write).cloned().collect();

@@ -199,7 +199,6 @@ SELECT * FROM ONLY pg_authid
 SELECT (SELECT passwd FROM pg_shadow LIMIT 1)
 SELECT 1 WHERE 1 IN (SELECT usesysid FROM pg_shadow)
 TABLE pg_authid
-TABLE canary
 SELECT * FROM ROWS FROM (pg_sleep(10))
 SELECT * FROM canary TABLESAMPLE planted(1)
 SELECT 1 ORDER BY 1 USING <
@@ -273,3 +272,100 @@ SELECT pg_collation_for.pg_read_file FROM collation for ('/etc/hostname'::text)
 SELECT "extract".pg_sleep FROM extract(day FROM now())
 SELECT "coalesce".pg_read_file FROM coalesce('/etc/hostname'::text, 'b')
 SELECT xmlelement.pg_read_file FROM xmlelement(name a)
+TABLE canary; DROP TABLE canary
+TABLE pg_catalog.pg_shadow
+(TABLE pg_authid)
+TABLE "pg_authid" LIMIT 5
+WITH a AS (TABLE pg_authid) SELECT * FROM a
+SELECT 1 UNION ALL TABLE pg_authid
+SELECT 1 UNION ALL TABLE ONLY pg_authid
+TABLE ONLY (pg_authid)
+TABLE canary FOR UPDATE
+SELECT (1) TABLE pg_authid
+SELECT * INTO TABLE stolen FROM canary
+SELECT * INTO stolen FROM ONLY canary
+SELECT * FROM ONLY (pg_authid)
+SELECT * FROM canary, ONLY (pg_catalog.pg_authid) AS a
+SELECT * FROM canary JOIN ONLY "pg_authid" ON true
+SELECT * FROM ONLY (SELECT pg_sleep(10))
+SELECT * FROM ONLY pg_read_file('/etc/passwd')
+SELECT * FROM ONLY (pg_read_file('/etc/passwd'))
+UPDATE ONLY canary SET note = 'x' WHERE true
+SELECT * FROM canary FOR READ ONLY FOR UPDATE
+SELECT * FROM canary FOR UPDATE FOR READ ONLY
+SELECT pg_sleep(1) FOR READ ONLY
+SELECT query_to_xml('SELECT * FROM canary', true, false, '')
+SELECT table_to_xml('canary', true, false, '')
+SELECT table_to_xml('pg_authid'::regclass, true, false, '')
+SELECT schema_to_xml('public', true, false, '')
+SELECT database_to_xml(true, false, '')
+SELECT cursor_to_xml('c', 1, true, false, '')
+SELECT query_to_xmlschema('SELECT * FROM canary', true, false, '')
+SELECT xmlelement(name a, query_to_xml('DELETE FROM canary', true, false, ''))
+SELECT xmlelement(name a, xmlattributes(pg_read_file('/etc/passwd') AS b))
+SELECT xmlforest(pg_read_file('/etc/passwd') AS b)
+SELECT xmlforest((SELECT rolpassword FROM pg_authid LIMIT 1) AS b)
+SELECT xmlserialize(CONTENT query_to_xml('SELECT 1', true, false, '') AS text)
+SELECT xmlserialize(CONTENT xmlcomment('a') AS public.evil)
+SELECT xmlroot(query_to_xml('SELECT 1', true, false, ''), VERSION pg_read_file('/etc/passwd'))
+SELECT xmlexists('//a' PASSING query_to_xml('SELECT 1', true, false, ''))
+SELECT xmlpi(name a, pg_read_file('/etc/passwd'))
+SELECT * FROM xmltable('//a' PASSING query_to_xml('SELECT 1', true, false, '') COLUMNS b text)
+SELECT pg_catalog.query_to_xml('SELECT * FROM canary', true, false, '') IS DOCUMENT
+SELECT /* /* */ pg_read_file('/etc/passwd') -- */
+SELECT 1 /* /*/ */ */ , pg_read_file('/etc/passwd')
+SELECT /* a /* b */ 1 */ , pg_sleep(10)
+SELECT 1 /* /* */ UNION SELECT rolpassword FROM pg_authid
+SELECT 1 /* /*+ IndexScan(canary) */ */ FROM canary
+SELECT * FROM U&"pg\005fauthid"
+SELECT * FROM U&"pg!005fauthid" UESCAPE '!'
+SELECT U&"pg_read\005ffile"('/etc/passwd')
+SELECT U&'\0027' || pg_read_file('/etc/passwd')
+SELECT U&'a\' || pg_read_file('/etc/passwd') || '
+SELECT U&'\zzzz'
+SELECT U&'\D800'
+SELECT U&'\0000'
+SELECT U&'a!0061' UESCAPE '!' || pg_sleep(10)
+SELECT U&'a' UESCAPE U&'b', pg_sleep(10)
+SELECT |/ pg_sleep(10)
+SELECT @ pg_backend_pid()
+SELECT @ (SELECT pg_sleep(10))
+SELECT <=> 5
+SELECT !!! 5
+SELECT @@@ 5
+SELECT * FROM canary FETCH FIRST (SELECT count(*) FROM pg_authid) ROWS ONLY
+EXPLAIN ANALYZE SELECT * FROM canary
+EXPLAIN (ANALYZE) SELECT * FROM canary
+EXPLAIN (ANALYZE true, COSTS OFF) DELETE FROM canary
+EXPLAIN ANALYZE VERBOSE SELECT 1
+EXPLAIN (VERBOSE, ANALYSE) SELECT 1
+EXPLAIN ANALYSE SELECT 1
+EXPLAIN DELETE FROM canary
+EXPLAIN UPDATE canary SET note = 'x'
+EXPLAIN INSERT INTO canary VALUES (9, 'x')
+EXPLAIN SELECT * FROM pg_authid
+EXPLAIN SELECT pg_read_file('/etc/passwd')
+EXPLAIN TABLE pg_authid
+EXPLAIN EXPLAIN SELECT 1
+EXPLAIN (FORMAT JSON, ANALYZE) SELECT 1
+EXPLAIN (SERIALIZE) SELECT 1
+EXPLAIN EXECUTE evil
+EXPLAIN DECLARE c CURSOR FOR SELECT 1
+EXPLAIN CREATE TABLE stolen AS SELECT * FROM canary
+EXPLAIN SELECT 1; DELETE FROM canary
+SELECT 'a'::evil
+SELECT 'a'::public.evil
+SELECT CAST('a' AS public.evil)
+SELECT CAST('a' AS evil[])
+SELECT 'a'::"Evil"
+SELECT 'a'::canary
+SELECT ROW(1, 'a')::canary
+SELECT evil 'a'
+SELECT lower(canary) FROM canary
+SELECT length(c) FROM canary AS c
+SELECT upper((c)) FROM canary c
+SELECT abs(c.*) FROM canary c
+SELECT abs(canary.*) FROM canary
+SELECT (SELECT lower(canary)) FROM canary
+SELECT 1 FROM canary WHERE lower(canary) = 'a'
+SELECT * FROM canary, lower(canary)

@@ -139,3 +139,21 @@ SELECT * FROM `explain` WHERE sql = 'SELECT note FROM canary'
 SELECT candidate FROM completion WHERE prefix = 'c'
 SELECT * FROM vfsstat
 SELECT (SELECT count(*) FROM tables_used)
+WITH a AS MATERIALIZED (SELECT load_extension('x')) SELECT * FROM a
+WITH a AS NOT MATERIALIZED (DELETE FROM canary RETURNING *) SELECT * FROM a
+WITH a AS MATERIALIZED (SELECT * FROM pragma_database_list) SELECT * FROM a
+SELECT * FROM canary INDEXED BY (SELECT load_extension('x'))
+SELECT * FROM sqlite_stat1 NOT INDEXED
+SELECT * FROM zipfile('x') INDEXED BY i
+SELECT * FROM pragma_database_list NOT INDEXED
+DELETE FROM canary INDEXED BY i WHERE id = 1
+UPDATE canary NOT INDEXED SET note = 'x' WHERE id = 1
+EXPLAIN DELETE FROM canary
+EXPLAIN QUERY PLAN DELETE FROM canary
+EXPLAIN ANALYZE SELECT 1
+EXPLAIN SELECT load_extension('x')
+EXPLAIN QUERY PLAN SELECT * FROM zipfile('x')
+EXPLAIN EXPLAIN SELECT 1
+EXPLAIN QUERY PLAN EXPLAIN SELECT 1
+EXPLAIN PRAGMA database_list
+SELECT 1 /* /* */ */ FROM canary

@@ -77,3 +77,6 @@ SELECT * FROM customers WHERE name IS NOT NULL AND city <> '' AND id != 5
 SELECT date_add(placed_at, INTERVAL 1 DAY), last_day(placed_at), week(placed_at) FROM orders
 SELECT std(total), variance(total), bit_or(id) FROM orders
 SELECT id FROM orders WHERE total > (SELECT avg(total) FROM orders)
+EXPLAIN SELECT * FROM orders WHERE id = 1
+EXPLAIN FORMAT=JSON SELECT count(*) FROM orders
+DESCRIBE SELECT id FROM customers

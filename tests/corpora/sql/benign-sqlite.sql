@@ -70,3 +70,10 @@ SELECT name FROM customers ORDER BY lower(name) ASC NULLS LAST
 SELECT count(*) FROM customers WHERE name NOT LIKE 'x%' ESCAPE '\'
 SELECT :name AS a, @other AS b, $third AS c
 WITH lines AS (SELECT id, total FROM orders) SELECT l.id, j.value FROM lines AS l JOIN json_each AS j ON j.json = '[1, 2]'
+WITH recent AS NOT MATERIALIZED (SELECT * FROM orders) SELECT count(*) FROM recent
+WITH a AS MATERIALIZED (SELECT 1 AS x), b(y) AS NOT MATERIALIZED (SELECT x FROM a) SELECT * FROM b
+WITH RECURSIVE n(i) AS MATERIALIZED (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT * FROM n
+SELECT * FROM orders NOT INDEXED WHERE id = 1
+SELECT o.id FROM orders AS o NOT INDEXED JOIN customers c NOT INDEXED ON c.id = o.customer_id
+EXPLAIN QUERY PLAN SELECT * FROM orders WHERE id = 1
+EXPLAIN SELECT 1

@@ -1,0 +1,339 @@
+//! Spellings that the parser does not know, in ones that it does and that mean the same. Only what is judged changes: the
+//! text goes on as it came. Words that the database reserves alone are taken, where it can take them for nothing else.
+
+use sqlparser::tokenizer::{Token, Whitespace};
+
+use super::Dialect;
+use super::names::is_type;
+use super::reserved::is_reserved;
+
+/// Calls of PostgreSQL whose arguments have a grammar of their own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// `xmlforest(a AS b)`, `xmlattributes(a AS b)`.
+    Labelled,
+    /// `xmlserialize(CONTENT a AS text)`, which is judged as a cast in its parentheses.
+    Serialize,
+    /// `xmlroot(a, VERSION '1.0', STANDALONE YES)`.
+    Root,
+    /// `xmlexists('//a' PASSING a)`.
+    Exists,
+    Other,
+}
+
+/// Words behind which a value begins.
+const BEFORE_VALUES: [&str; 17] = [
+    "all", "and", "between", "by", "distinct", "else", "having", "ilike", "in", "like", "not", "on", "or", "select",
+    "then", "when", "where",
+];
+
+struct Rewriter<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    done: Vec<Token>,
+    calls: Vec<Call>,
+}
+
+/// The tokens as the parser takes them.
+pub(super) fn rewrite(tokens: Vec<Token>, dialect: Dialect) -> Vec<Token> {
+    let step = match dialect {
+        Dialect::Postgres => Rewriter::postgres,
+        Dialect::Sqlite => Rewriter::sqlite,
+        Dialect::Mysql => return tokens,
+    };
+    let mut rewriter =
+        Rewriter { tokens: &tokens, at: 0, done: Vec::with_capacity(tokens.len() + 8), calls: Vec::new() };
+    while let Some(token) = tokens.get(rewriter.at) {
+        if !step(&mut rewriter, token) {
+            rewriter.done.push(token.clone());
+            rewriter.at += 1;
+        }
+    }
+    rewriter.done
+}
+
+impl Rewriter<'_> {
+    /// Whether this token was dealt with.
+    fn postgres(&mut self, token: &Token) -> bool {
+        match token {
+            Token::LParen => self.open(),
+            Token::RParen => self.close(),
+            _ if is(token, "table") => self.table(),
+            _ if is(token, "only") => self.only(),
+            _ if is(token, "for") => self.read_only(),
+            _ if is(token, "as") => self.label(),
+            _ if is(token, "document") => self.document(),
+            _ if is(token, "passing") => self.passing(),
+            _ if is(token, "version") || is(token, "standalone") => self.root(token),
+            _ if is(token, "fetch") => self.fetch(),
+            Token::Word(_) => self.typed_text(token),
+            _ => false,
+        }
+    }
+
+    fn sqlite(&mut self, token: &Token) -> bool {
+        match token {
+            // Whose operands are judged alike, and which binds as tightly.
+            Token::ShiftLeft | Token::ShiftRight => {
+                self.put([Token::Ampersand]);
+                return self.skip(1);
+            }
+            _ if is(token, "is") => return self.compares(),
+            _ => {}
+        }
+        if is(token, "materialized") {
+            let hint = self.before(1).is_some_and(|before| is(before, "as")) && self.follows(&["", "("]);
+            return hint && self.skip(1);
+        }
+        if is(token, "not") {
+            let after_as = self.before(1).is_some_and(|before| is(before, "as"));
+            if after_as && self.follows(&["", "materialized", "("]) {
+                return self.skip(2);
+            }
+            return self.after_a_name() && self.follows(&["", "indexed"]) && self.skip(2);
+        }
+        let index = self.ahead(2).is_some_and(is_name);
+        is(token, "indexed") && self.after_a_name() && self.follows(&["", "by"]) && index && self.skip(3)
+    }
+
+    /// `TABLE t` is `SELECT * FROM t`, where a query may begin.
+    fn table(&mut self) -> bool {
+        let begins = match self.before(1) {
+            None | Some(Token::LParen | Token::RParen) => true,
+            Some(before) if is(before, "explain") || is(before, "verbose") => true,
+            Some(before) if is(before, "all") || is(before, "distinct") => self.before(2).is_some_and(is_set_operator),
+            Some(before) => is_set_operator(before),
+        };
+        if !begins || !self.ahead(1).is_some_and(is_name) {
+            return false;
+        }
+        self.put([word("SELECT"), Token::Mul, word("FROM")]);
+        self.skip(1)
+    }
+
+    /// `ONLY t` and `ONLY (t)`, without the rows of tables that inherit from it.
+    fn only(&mut self) -> bool {
+        let names_table = match self.before(1) {
+            Some(Token::Comma) => true,
+            Some(before) => ["from", "join", "using", "update"].iter().any(|word| is(before, word)),
+            None => false,
+        };
+        if !names_table {
+            return false;
+        }
+        if self.ahead(1) != Some(&Token::LParen) {
+            return self.ahead(1).is_some_and(is_name) && self.skip(1);
+        }
+        let mut name = Vec::new();
+        let mut ahead = 2;
+        while let Some(part @ (Token::Word(_) | Token::Period)) = self.ahead(ahead) {
+            name.push(part.clone());
+            ahead += 1;
+        }
+        if name.is_empty() || self.ahead(ahead) != Some(&Token::RParen) {
+            return false;
+        }
+        self.put(name);
+        self.skip(ahead + 1)
+    }
+
+    /// `FOR READ ONLY`, which locks nothing.
+    fn read_only(&mut self) -> bool {
+        let ends = match self.ahead(3) {
+            None | Some(Token::RParen) => true,
+            Some(after) => ["limit", "offset", "fetch"].iter().any(|word| is(after, word)),
+        };
+        ends && self.follows(&["", "read", "only"]) && self.skip(3)
+    }
+
+    /// An opening parenthesis, with what begins the arguments of the call that it belongs to.
+    fn open(&mut self) -> bool {
+        let name = match self.before(1) {
+            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+            _ => String::new(),
+        };
+        let call = match name.as_str() {
+            "xmlforest" | "xmlattributes" => Call::Labelled,
+            "xmlroot" => Call::Root,
+            "xmlexists" => Call::Exists,
+            "xmlserialize" if self.follows(&["(", "content"]) || self.follows(&["(", "document"]) => Call::Serialize,
+            _ => Call::Other,
+        };
+        self.calls.push(call);
+        if call == Call::Serialize {
+            self.put([Token::LParen, word("CAST"), Token::LParen]);
+            return self.skip(2);
+        }
+        let named = matches!(name.as_str(), "xmlelement" | "xmlpi") && self.follows(&["(", "name"]);
+        if named && let Some(Token::Word(label)) = self.ahead(2) {
+            let label = label.value.clone();
+            self.put([Token::LParen, Token::SingleQuotedString(label)]);
+            return self.skip(3);
+        }
+        false
+    }
+
+    fn close(&mut self) -> bool {
+        if self.calls.pop() == Some(Call::Serialize) {
+            self.put([Token::RParen]);
+        }
+        false
+    }
+
+    /// The name that an argument gives to an element or attribute.
+    fn label(&mut self) -> bool {
+        let ends = matches!(self.ahead(2), Some(Token::Comma | Token::RParen));
+        let is_label = ends && self.ahead(1).is_some_and(is_name);
+        is_label && self.calls.last() == Some(&Call::Labelled) && self.skip(2)
+    }
+
+    /// `a IS DOCUMENT` asks of a value, as `a IS NULL` does.
+    fn document(&mut self) -> bool {
+        let asks = match self.before(1) {
+            Some(before) if is(before, "not") => self.before(2).is_some_and(|before| is(before, "is")),
+            Some(before) => is(before, "is"),
+            None => false,
+        };
+        if asks {
+            self.put([word("NULL")]);
+        }
+        asks && self.skip(1)
+    }
+
+    /// `FETCH FIRST (5) ROWS ONLY`, whose number may stand in parentheses.
+    fn fetch(&mut self) -> bool {
+        let number = match (self.ahead(2), self.ahead(3), self.ahead(4)) {
+            (Some(Token::LParen), Some(number @ Token::Number(..)), Some(Token::RParen)) => number.clone(),
+            _ => return false,
+        };
+        if !(self.follows(&["", "first"]) || self.follows(&["", "next"])) {
+            return false;
+        }
+        self.put([word("FETCH"), word("FIRST"), number]);
+        self.skip(5)
+    }
+
+    /// `inet '10.0.0.1'` is a cast, where a value may begin.
+    fn typed_text(&mut self, token: &Token) -> bool {
+        let Token::Word(name) = token else { return false };
+        let Some(text @ Token::SingleQuotedString(_)) = self.ahead(1) else { return false };
+        let begins = match self.before(1) {
+            None | Some(Token::RParen | Token::RBracket | Token::Period | Token::SingleQuotedString(_)) => false,
+            Some(Token::Word(before)) => {
+                before.quote_style.is_none() && BEFORE_VALUES.contains(&before.value.to_ascii_lowercase().as_str())
+            }
+            Some(_) => true,
+        };
+        if !begins || name.quote_style.is_some() || !is_type(&name.value) {
+            return false;
+        }
+        let text = text.clone();
+        self.put([word("CAST"), Token::LParen, text, word("AS"), token.clone(), Token::RParen]);
+        self.skip(2)
+    }
+
+    /// `a IS 'b'` of SQLite, which is `=` but for NULL.
+    fn compares(&mut self) -> bool {
+        const OTHERS: [&str; 5] = ["null", "true", "false", "distinct", "json"];
+        let not = self.follows(&["", "not"]);
+        let operand = self.ahead(if not { 2 } else { 1 });
+        if operand.is_none_or(|operand| OTHERS.iter().any(|other| is(operand, other)) || is(operand, "not")) {
+            return false;
+        }
+        self.put([if not { Token::Neq } else { Token::Eq }]);
+        self.skip(if not { 2 } else { 1 })
+    }
+
+    fn passing(&mut self) -> bool {
+        if self.calls.last() != Some(&Call::Exists) {
+            return false;
+        }
+        self.put([Token::Comma]);
+        let by = self.follows(&["", "by", "ref"]) || self.follows(&["", "by", "value"]);
+        self.skip(if by { 3 } else { 1 })
+    }
+
+    fn root(&mut self, token: &Token) -> bool {
+        if self.calls.last() != Some(&Call::Root) || self.before(1) != Some(&Token::Comma) {
+            return false;
+        }
+        let skipped = match is(token, "version") {
+            true if self.follows(&["", "no", "value"]) => 3,
+            true => return self.skip(1),
+            false if self.follows(&["", "no", "value"]) => 3,
+            false if self.follows(&["", "yes"]) || self.follows(&["", "no"]) => 2,
+            false => return false,
+        };
+        self.put([word("NULL")]);
+        self.skip(skipped)
+    }
+
+    /// The last token but spaces that was written, and those before it.
+    fn before(&self, back: usize) -> Option<&Token> {
+        self.done.iter().rev().filter(|token| !is_space(token)).nth(back - 1)
+    }
+
+    /// The token so many places on, spaces aside; this one at 0.
+    fn ahead(&self, count: usize) -> Option<&Token> {
+        self.tokens[self.at..].iter().filter(|token| !is_space(token)).nth(count)
+    }
+
+    /// Whether these words and parentheses stand here; an empty one is any token.
+    fn follows(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(count, wanted)| match (self.ahead(count), *wanted) {
+            (Some(_), "") | (Some(Token::LParen), "(") => true,
+            (Some(token), wanted) => is(token, wanted),
+            (None, _) => false,
+        })
+    }
+
+    /// Whether a name of a table, or its alias, was written last.
+    fn after_a_name(&self) -> bool {
+        match self.before(1) {
+            Some(Token::Word(word)) => word.quote_style.is_some() || !is_reserved(Dialect::Sqlite, &word.value),
+            _ => false,
+        }
+    }
+
+    /// Goes past so many tokens, spaces aside.
+    fn skip(&mut self, count: usize) -> bool {
+        let mut left = count;
+        while left > 0
+            && let Some(token) = self.tokens.get(self.at)
+        {
+            left -= usize::from(!is_space(token));
+            self.at += 1;
+        }
+        true
+    }
+
+    fn put(&mut self, tokens: impl IntoIterator<Item = Token>) {
+        for token in tokens {
+            if matches!(token, Token::Word(_)) && matches!(self.done.last(), Some(Token::Word(_))) {
+                self.done.push(Token::Whitespace(Whitespace::Space));
+            }
+            self.done.push(token);
+        }
+        self.done.push(Token::Whitespace(Whitespace::Space));
+    }
+}
+
+fn word(text: &str) -> Token {
+    Token::make_word(text, None)
+}
+
+fn is(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+fn is_space(token: &Token) -> bool {
+    matches!(token, Token::Whitespace(_))
+}
+
+fn is_name(token: &Token) -> bool {
+    matches!(token, Token::Word(_))
+}
+
+fn is_set_operator(token: &Token) -> bool {
+    ["union", "intersect", "except"].iter().any(|word| is(token, word))
+}
