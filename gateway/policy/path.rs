@@ -150,6 +150,9 @@ impl Path {
         // Some programs take a backslash for a slash, and some leave it out: none may come elsewhere by that.
         if !self.literal && text.contains('\\') {
             for other in [text.replace('\\', "/"), text.replace('\\', "")] {
+                if other.split('/').any(|name| name == "..") {
+                    return Err(Refusal("the path has a backslash and goes up: separate names with /".into()));
+                }
                 self.spelled(&other)?;
                 self.judge(&self.normalise(&other)?)?;
             }

@@ -220,3 +220,6 @@ fn wanted(globs: &[Glob]) -> String {
         false => format!("{}{}", shown.join(", "), if globs.len() > shown.len() { ", …" } else { "" }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -168,6 +168,36 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
     }
 }
 
+/// The corpus of other spellings, and of what only resembles them.
+#[test]
+fn no_spelling_of_a_denied_uri_passes_and_no_other_is_denied() {
+    let denied = [
+        "https://docs.example.com/private/plan",
+        "http://h/x",
+        "note://private/a",
+        "file:///srv/private/key.txt",
+        "urn:secret:1",
+    ];
+    let policy = policy(json!([
+        {"name": "open", "effect": "allow"},
+        {"name": "closed", "effect": "deny", "what": {"resources": denied}},
+    ]));
+    let decision = |uri: &str| {
+        let annotations = Annotations::default();
+        let target =
+            Target { kind: Kind::Resource, server: "any", exposed: uri, own: uri, category: None, annotations };
+        policy.answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+    };
+    for (corpus, wanted, least) in [
+        (include_str!("../../tests/corpora/uri/attack.txt"), Expect::Hidden, 90),
+        (include_str!("../../tests/corpora/uri/benign.txt"), Expect::Allow, 30),
+    ] {
+        assert!(corpus.lines().count() >= least);
+        let other: Vec<&str> = corpus.lines().filter(|uri| decision(uri) != wanted).collect();
+        assert!(other.is_empty(), "not {wanted:?}: {other:#?}");
+    }
+}
+
 #[test]
 fn lists_allow_and_deny_as_before() {
     let list = |allow: &[&str], deny: &[&str]| Allow {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_policy::sql::{Dialect, Functions, Spec, Sql};
+use lockgate_policy::sql::{Dialect, Functions, Kind, Spec, Sql};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -214,9 +214,9 @@ impl Shared {
 }
 
 impl Link {
-    /// Refuses what is no harmless SELECT.
-    fn check(&self, sql: &str) -> Result<(), Mistake> {
-        self.rule.check(sql).map(|_| ()).map_err(|refusal| match hint::hint(self.dialect, sql) {
+    /// Refuses what is no harmless SELECT, nor the plan of one.
+    fn check(&self, sql: &str) -> Result<Kind, Mistake> {
+        self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| match hint::hint(self.dialect, sql) {
             Some(hint) => Mistake(format!("{}; {hint}", refusal.0)),
             None => Mistake(refusal.0),
         })

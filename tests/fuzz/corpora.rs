@@ -43,6 +43,11 @@ fn url() {
 }
 
 #[test]
+fn uri() {
+    through("uri", crate::uri::check, MADE);
+}
+
+#[test]
 fn command() {
     through("command", crate::command::check, MADE);
 }

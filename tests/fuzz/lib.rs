@@ -13,6 +13,7 @@ pub mod file;
 pub mod path;
 pub mod seeds;
 pub mod sql;
+pub mod uri;
 pub mod url;
 
 /// Longest time for one verdict, far beyond what any takes, also where everything is instrumented.

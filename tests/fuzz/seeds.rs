@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Lines of each target's files; of `file`, whole files.
-const TARGETS: [(&str, &[&str], u8); 4] = [
+const TARGETS: [(&str, &[&str], u8); 5] = [
     (
         "sql",
         &[
@@ -18,6 +18,7 @@ const TARGETS: [(&str, &[&str], u8); 4] = [
     ),
     ("path", &["path/attack.txt", "path/benign.txt"], 5),
     ("url", &["url/attack.txt", "url/benign.txt"], 4),
+    ("uri", &["uri/attack.txt", "uri/benign.txt"], 10),
     ("command", &["command/attack.txt", "command/benign.txt"], 2),
 ];
 
@@ -59,7 +60,7 @@ fn files() -> Vec<Vec<u8>> {
 
 /// Writes the inputs into a folder for each target.
 pub fn write(folder: &Path) {
-    for target in ["sql", "path", "url", "command", "file"] {
+    for target in ["sql", "path", "url", "uri", "command", "file"] {
         let folder = folder.join(target);
         std::fs::create_dir_all(&folder).expect("a folder");
         for (n, seed) in of(target).iter().enumerate() {

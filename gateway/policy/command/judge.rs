@@ -27,7 +27,11 @@ pub(super) fn arguments(model: &Model, arguments: &[String]) -> Result<(Vec<Stri
 
 /// Goes on with the model of a subcommand where there is one; at most as often as models are deep.
 fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Refusal> {
-    let mut at = 0;
+    if !arguments.starts_with(&model.begins_with) {
+        let (name, words) = (&model.name, model.begins_with.join(" "));
+        return Err(Refusal(format!("`{name}` has to be called as `{name} {words}`, with the rest behind that")));
+    }
+    let mut at = model.begins_with.len();
     let mut ended = model.style == Style::Plain;
     while let Some(word) = arguments.get(at) {
         at += 1;

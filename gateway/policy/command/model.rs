@@ -13,6 +13,7 @@ pub(super) struct Model {
     /// The words that lead here, for messages: `git log`.
     pub(super) name: String,
     pub(super) style: Style,
+    pub(super) begins_with: Vec<String>,
     pub(super) flags: BTreeMap<String, Value>,
     /// Digits alone are an option, as in `head -5`.
     pub(super) digits: bool,
@@ -74,6 +75,7 @@ impl Model {
         Self {
             name: name.to_owned(),
             style: Style::Plain,
+            begins_with: Vec::new(),
             flags: BTreeMap::new(),
             digits: false,
             operands: vec![Operand { kind: Kind::Text, optional: true, repeats: true }],
@@ -90,7 +92,8 @@ impl Model {
         if depth > MAX_DEPTH {
             return Err(wrong(format!("subcommands go at most {MAX_DEPTH} deep")));
         }
-        if spec.flags.len().max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS {
+        if spec.flags.len().max(spec.begins_with.len()).max(spec.operands.len()).max(spec.subcommands.len()) > MAX_ITEMS
+        {
             return Err(wrong(format!("a list has more than {MAX_ITEMS} items")));
         }
         let mut flags = BTreeMap::new();
@@ -122,6 +125,7 @@ impl Model {
         Ok(Self {
             name: name.to_owned(),
             style: spec.style,
+            begins_with: spec.begins_with.clone(),
             flags,
             digits,
             operands,

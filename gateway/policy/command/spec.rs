@@ -54,6 +54,8 @@ pub enum Form {
 pub struct ModelSpec {
     /// How its arguments are read.
     pub style: Style,
+    /// Words that the arguments have to begin with, as they are: `[-c, core.fsmonitor=false]`. The rest is judged without them.
+    pub begins_with: Vec<String>,
     /// Options that may be used, in full: `-l`, `--all`. With a value: `-n=number`, `--include=text`; with a value that
     /// may be left out and is never a word of its own: `--color?=always|never`; with a value unless it is the last
     /// argument: `--merged~=path`; digits alone, as in `head -5`: `-#`. A value is `text`, `path`, `number`, `count`

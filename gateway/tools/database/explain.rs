@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lockgate_policy::sql::Dialect;
+use lockgate_policy::sql::{Dialect, Kind};
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
@@ -42,7 +42,11 @@ impl Tool for Explain {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;
-            link.check(sql)?;
+            if link.check(sql)? == Kind::Explain {
+                return Err(Mistake::new(
+                    "this tool explains a SELECT: send it without EXPLAIN, or send it all to `query`",
+                ));
+            }
             let word = match link.dialect {
                 Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
                 Dialect::Mysql => MYSQL,

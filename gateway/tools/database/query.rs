@@ -21,7 +21,7 @@ impl Tool for Query {
         Card::new(
             "database/query",
             "Query a database",
-            "Runs one SELECT, with `parameters` for its values, and gives `columns` (name, type), `rows` (a list of values \
+            "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives `columns` (name, type), `rows` (a list of values \
              each, in the order of the columns) and `row_count`. Nothing can be changed. `truncated` says that there are \
              more rows than `limit` or than fit: use WHERE, aggregates or LIMIT … OFFSET. Decimals, dates and whole numbers \
              beyond 2^53 come as strings, bytes as {\"base64\": …}.",

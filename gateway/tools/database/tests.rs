@@ -143,7 +143,7 @@ async fn what_is_refused_says_how_it_is_written_here() {
         ("my", "DESCRIBE t", "; the tools `tables` and `schema` tell what is there"),
         ("pg", "\\d t", "; the tools `tables` and `schema` tell what is there"),
         ("embedded", "PRAGMA table_list", "; the tools `tables` and `schema` tell what is there"),
-        ("my", "EXPLAIN SELECT 1", "; the tool `explain` tells the plan of a SELECT"),
+        ("my", "EXPLAIN ANALYZE SELECT 1", "; the tool `explain` tells the plan of a SELECT"),
     ] {
         let said = rig.call("database/query", json!({"sql": sql, "connection": connection})).await.unwrap_err();
         assert!(said.ends_with(words), "{sql}: {said}");

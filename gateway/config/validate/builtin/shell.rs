@@ -151,6 +151,8 @@ macro_rules! model {
                 raw::Style::Words => Style::Words,
                 raw::Style::Plain => Style::Plain,
             },
+            // For other servers: here git gets its settings from the gateway.
+            begins_with: Vec::new(),
             flags: $raw.flags.0.clone(),
             operands: $raw.operands.0.clone(),
             need: $raw.need.0.clone(),

@@ -147,7 +147,9 @@ async fn harmless_statements_run() {
 async fn values_come_back_as_they_are() {
     let Some(server) = servers::postgres() else { return };
     tables(&mut superuser(&server).await).await;
-    let rig = tools(config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None));
+    let mut config = config(vec![("main", Place::Postgres(network(&server, "reader", "p@ss word")))], None);
+    config.connections.values_mut().for_each(|connection| connection.functions = vec!["mood".into()]);
+    let rig = tools(config);
     let values = "SELECT true, 1::smallint, 9007199254740993::bigint, 42::bigint, 1.5::real, 'NaN'::float8, 1234567890.10::numeric, \
                   '\\xdeadbeef'::bytea, date '2024-02-29', timestamptz '2024-02-29 12:00:00+02', interval '1 day 2 hours', \
                   '{\"a\": [1, 2]}'::jsonb, '{\"a\": 1.10}'::json, ARRAY['a', 'b c'], NULL::text, 'sad'::mood, $1::int + 1, $2";

@@ -6,7 +6,7 @@ use super::*;
 async fn names_that_no_rule_can_judge_are_missed_aloud() {
     let yard = Yard::new();
     std::fs::create_dir(yard.path("data/odd")).unwrap();
-    for name in ["a%20b.txt", "back\\slash", ".env", "plain"] {
+    for name in ["a%20b.txt", "a%2fb", ".env", "plain"] {
         std::fs::write(yard.path("data/odd").join(name), "findme").unwrap();
     }
     let listed = yard.call("list", json!({"path": "odd", "hidden": true})).await.unwrap();
@@ -20,12 +20,30 @@ async fn names_that_no_rule_can_judge_are_missed_aloud() {
     }
     let refused = yard.call("delete", json!({"path": "odd", "recursive": true})).await.unwrap_err();
     assert!(refused.contains("the name cannot be judged"), "{refused}");
-    for name in ["a%20b.txt", "back\\slash"] {
+    for name in ["a%20b.txt", "a%2fb"] {
         std::fs::remove_file(yard.path("data/odd").join(name)).unwrap();
     }
     std::fs::write(yard.path("data/odd/.env"), "denied").unwrap();
     let listed = yard.call("list", json!({"path": "odd", "hidden": true})).await.unwrap();
     assert_eq!(listed["partial"], json!(false), "what is denied is not missed: {listed}");
+}
+
+/// No shell and no other separator is here: such names are names, within the root and under what is denied.
+#[tokio::test]
+async fn names_that_mean_something_elsewhere_are_names() {
+    let yard = Yard::new();
+    for name in ["~", "$HOME", "${HOME}", "back\\slash", "a\\..\\..\\b", "{a,b}", "`id`", "$(id)"] {
+        yard.call("write", json!({"path": name, "content": "mine"})).await.unwrap();
+        assert_eq!(std::fs::read_to_string(yard.path("data").join(name)).unwrap(), "mine", "{name}");
+        assert_eq!(yard.call("read", json!({"path": name})).await.unwrap()["content"], "mine", "{name}");
+        yard.call("delete", json!({"path": name})).await.unwrap();
+    }
+    for name in ["~/../../b", "$HOME/../../b", "\\/../../b", "~/../.env", "private\\/../private/a.txt"] {
+        let before = yard.protected();
+        assert!(yard.call("read", json!({"path": name})).await.is_err(), "{name}");
+        assert!(yard.call("write", json!({"path": name, "content": "x"})).await.is_err(), "{name}");
+        assert_eq!(yard.protected(), before, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -176,6 +176,37 @@ async fn hostile_repositories_run_nothing() {
     }
 }
 
+/// What `policies/commands.yaml` asks of the git of other servers is enough for the subcommands that it allows.
+#[test]
+fn plain_git_runs_nothing_when_called_as_the_policy_wants_it() {
+    let policy = include_str!("../../../../policies/commands.yaml");
+    let words = policy.split_once("begins_with: [").and_then(|(_, rest)| rest.split_once(']')).unwrap().0;
+    let words: Vec<&str> = words.split(',').map(str::trim).collect();
+    assert!(words.len() > 30, "{words:?}");
+    for (name, falls) in TRAPS {
+        let place = Place::new();
+        trap(&place, name);
+        git(&place.root(), falls);
+        sprung(&place).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        for command in [
+            &["log"][..],
+            &["log", "--oneline", "--graph", "--all", "-5"],
+            &["log", "--format=%h %s", "victim.txt"],
+            &["rev-parse", "--abbrev-ref", "HEAD"],
+            &["ls-files", "victim.txt"],
+            &["ls-tree", "-r", "-l", "HEAD"],
+            &["show-ref", "--heads"],
+            &["branch", "--list", "-a"],
+            &["tag", "--list"],
+        ] {
+            let ran = git(&place.root(), &[&words, command].concat());
+            assert!(sprung(&place).is_empty(), "{name}: {command:?}");
+            let missing = command == ["tag", "--list"] || name == "gpg";
+            assert!(ran.status.success() && (missing || !ran.stdout.is_empty()), "{name}: {command:?}: {ran:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn repositories_above_a_root_are_not_found() {
     let place = Place::new();
