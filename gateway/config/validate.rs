@@ -174,6 +174,7 @@ impl Check<'_> {
                 stream_buffer: limits.stream_buffer.size(),
                 question_rounds: limits.question_rounds.size(),
                 question_timeout: limits.question_timeout.duration(),
+                answer_bytes: limits.answer_bytes.size(),
             },
             secret: self.secret(root.secret.as_ref()),
             pins,

@@ -19,8 +19,10 @@ use lockgate_upstream::Upstream;
 
 use crate::rescue::Problem;
 use crate::stage::{Asked, Setup, Standing};
-use crate::state;
+use crate::{answers, state};
 
+/// A member of `params` with another value for the server; without one it is left out.
+pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
 /// What policy says of one request: with which arguments, which places it holds, what may come back.
 type Judged = (Passed, Vec<Held>, Option<Arc<Response>>);
 
@@ -31,7 +33,7 @@ pub(crate) struct Permitted {
     /// The server's own name, URI or task id.
     target: String,
     /// Members of `params` with another value for the server.
-    replaced: Vec<(&'static str, Option<Vec<u8>>)>,
+    replaced: Vec<Replaced>,
     metrics: Option<Arc<ToolMetrics>>,
     /// The name under which it is listed, by which records are searched; tools and prompts only.
     listed: Option<Arc<str>>,
@@ -46,12 +48,7 @@ pub(crate) struct Permitted {
 }
 
 impl Permitted {
-    fn to(
-        server: Arc<dyn Upstream>,
-        method: Method,
-        target: String,
-        replaced: Vec<(&'static str, Option<Vec<u8>>)>,
-    ) -> Self {
+    fn to(server: Arc<dyn Upstream>, method: Method, target: String, replaced: Vec<Replaced>) -> Self {
         let (metrics, listed, rule, would, response, held) = (None, None, None, None, None, None);
         Self { server, method, target, replaced, metrics, listed, rule, would, response, held }
     }
@@ -105,7 +102,7 @@ impl Permitted {
         self.metrics.clone()
     }
 
-    pub(crate) fn replaced(&self) -> &[(&'static str, Option<Vec<u8>>)] {
+    pub(crate) fn replaced(&self) -> &[Replaced] {
         &self.replaced
     }
 
@@ -265,22 +262,16 @@ fn resource(asked: &Asked) -> Result<Permitted, Problem> {
     Ok(with_state(asked, found.server, found.own, "uri")?.by(judged))
 }
 
-/// A request that may be the next round of an earlier one: its state must be one that we sealed for just this request.
+/// A request that may be the next round of an earlier one.
 fn with_state(
     asked: &Asked,
     server: Arc<dyn Upstream>,
     target: String,
     key: &'static str,
 ) -> Result<Permitted, Problem> {
-    if asked.request.param("inputResponses").is_some_and(|responses| !responses.starts_with(b"{")) {
-        return Err(Problem::invalid("`params.inputResponses` must be an object"));
-    }
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
-    if let Some(raw) = asked.request.param("requestState") {
-        let refused = || Problem::invalid("the request state is not valid for this request, or has expired");
-        let token = scan::as_str(raw).ok_or_else(refused)?;
-        let inner = state::open(asked, server.slug(), &target, &token).ok_or_else(refused)?;
-        replaced.push(("requestState", Some(inner)));
+    if state::is_next_round(&asked.request) {
+        replaced.extend(state::next_round(asked, server.slug(), &target)?);
     }
     // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the request is an ordinary one.
     if asked.era() == Era::Legacy && asked.request.param("task").is_some() {
@@ -343,7 +334,10 @@ fn task(asked: &Asked) -> Result<Permitted, Problem> {
     let token = required(&asked.request, "taskId")?;
     let task = task_behind(asked, &token).ok_or_else(|| missing(asked, Problem::invalid("unknown task")))?;
     let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
-    let (method, replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
+    let (method, mut replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
+    if let Some(responses) = asked.request.param("inputResponses") {
+        replaced.push(("inputResponses", Some(state::take_answers(asked, responses, answers::take_unremembered)?)));
+    }
     let held = (!held.is_empty()).then(|| Arc::new(held));
     let Task { server, own: target, response } = task;
     Ok(Permitted { response, held, ..Permitted::to(server, method, target, replaced) })

@@ -62,6 +62,8 @@ pub struct Limits {
     pub question_rounds: usize,
     /// How long a client may take to answer one question.
     pub question_timeout: Duration,
+    /// Bytes of a client's answers to the questions of one round.
+    pub answer_bytes: usize,
 }
 
 /// Never shows the secret.

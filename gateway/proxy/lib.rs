@@ -1,5 +1,6 @@
 //! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
 
+mod answers;
 mod authorize;
 mod catalog;
 mod config;

@@ -44,15 +44,25 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
     meta(&mut object, asked, answer, rule);
     let mut kept: Vec<&Member> = Vec::new();
     let mut changed = Vec::new();
+    let mut requests = None;
     for member in answer.members() {
         let name = member.name_bytes(text);
         let clean = rule.and_then(|rule| scrub::member(rule, answer.kind, &member.name(text), member.value.of(text)));
         let value = clean.as_deref().unwrap_or(member.value.of(text));
-        match (rewrite(asked, permitted, answer, &name, value, slug)?, clean) {
+        let change = rewrite(asked, permitted, answer, &name, value, slug)?;
+        if *name == *b"inputRequests" {
+            requests = Some(value.to_vec());
+        }
+        match (change, clean) {
             (Change::Drop, _) => {}
             (Change::Keep, None) => kept.push(member),
             (Change::To(value), _) | (Change::Keep, Some(value)) => changed.push((member.key.of(text), value)),
         }
+    }
+    if answer.kind == AnswerKind::InputRequired {
+        let (slug, target) = (permitted.server().slug(), permitted.target());
+        let sealed = state::seal(asked, slug, target, answer.member("requestState"), requests.as_deref());
+        object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
     for (key, value) in &changed {
         object.copy(key, value);
@@ -147,10 +157,8 @@ fn rewrite(
         b"taskId" if is_task(permitted.method()) => {
             Change::To(write::quoted(&asked.request.param_str("taskId").unwrap_or_default()))
         }
-        b"requestState" if answer.kind == AnswerKind::InputRequired => {
-            let sealed = state::seal(asked, permitted.server().slug(), permitted.target(), value);
-            Change::To(write::quoted(&sealed.ok_or_else(|| broken(permitted, "a request state that is too long"))?))
-        }
+        // One of ours stands for it, also where the server gave none.
+        b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
         b"inputRequests" => questions(asked, permitted, value, slug)?,
         b"completion" => completion(value),
         _ => Change::Keep,

@@ -72,6 +72,7 @@ pub(crate) struct Session {
 struct Limits {
     buffer: usize,
     question_timeout: Duration,
+    answer_bytes: usize,
 }
 
 #[derive(Default)]
@@ -163,7 +164,11 @@ impl Sessions {
             dirty: AtomicU8::new(0),
             over: CancellationToken::new(),
             state: Mutex::new(None),
-            limits: Limits { buffer: limits.stream_buffer, question_timeout: limits.question_timeout },
+            limits: Limits {
+                buffer: limits.stream_buffer,
+                question_timeout: limits.question_timeout,
+                answer_bytes: limits.answer_bytes,
+            },
             budget: Arc::clone(&self.budget),
             _share: share,
             this: this.clone(),
@@ -323,7 +328,7 @@ impl Session {
         for (bit, method) in CHANGES {
             if dirty & bit != 0 {
                 // Small, and so always taken.
-                let _ = log.push_awaited(write::notification(method.as_str(), b"{}").into());
+                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
             }
         }
         log
@@ -347,7 +352,7 @@ impl Session {
         };
         if self.is_listening() {
             if let Some(log) = self.log(0) {
-                let _ = log.push_awaited(write::notification(method.as_str(), b"{}").into());
+                let _ = log.push_once(write::notification(method.as_str(), b"{}").into());
             }
         } else {
             self.dirty.fetch_or(bit, Ordering::AcqRel);

@@ -3,9 +3,15 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::sealed::Purpose;
+use lockgate_protocol::write::Object;
+use lockgate_protocol::{list, scan};
 use serde_json::Value;
 
+use crate::answers::Questions;
+use crate::authorize::Replaced;
+use crate::rescue::Problem;
 use crate::stage::Asked;
 
 /// How long a client may take for one round.
@@ -20,29 +26,95 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// Wraps a server's `requestState` (JSON text of a string). `None` when it is longer than we carry.
-pub(crate) fn seal(asked: &Asked, slug: &str, target: &str, inner: &[u8]) -> Option<String> {
-    if inner.len() > MAX_STATE {
-        return None;
+/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one, and what it asked.
+struct Round {
+    inner: Option<Vec<u8>>,
+    questions: Questions,
+}
+
+/// Wraps a server's `requestState` (JSON text of a string), if it has one, with what it asks.
+///
+/// # Errors
+/// What the server sent that is more than we carry, in words.
+pub(crate) fn seal(
+    asked: &Asked,
+    slug: &str,
+    target: &str,
+    inner: Option<&[u8]>,
+    requests: Option<&[u8]>,
+) -> Result<String, &'static str> {
+    if inner.is_some_and(|inner| inner.len() > MAX_STATE) {
+        return Err("a request state that is too long");
     }
+    let questions = requests.map(|requests| Questions::of(requests).ok_or("questions that are too long to remember"));
+    let questions = questions.transpose()?.unwrap_or_default();
+    let mut plain = Vec::with_capacity(64 + inner.map_or(0, <[u8]>::len));
+    let mut object = Object::open(&mut plain);
+    if let Some(inner) = inner {
+        object.raw("state", inner);
+    }
+    object.raw("asked", questions.sealed().to_string().as_bytes());
+    object.close();
     let digest = digest(asked);
     let bind = asked.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
-    asked.setup.sealer.seal(Purpose::RequestState, &bound, now() + STATE_LIFE.as_secs(), inner).ok()
+    let sealed = asked.setup.sealer.seal(Purpose::RequestState, &bound, now() + STATE_LIFE.as_secs(), &plain);
+    sealed.map_err(|_| "a request state that is too long")
 }
 
-/// The server's `requestState` in a token of ours, if it was made for this very request.
-pub(crate) fn open(asked: &Asked, slug: &str, target: &str, token: &str) -> Option<Vec<u8>> {
+/// What a token of ours holds, if it was made for this very request.
+fn open(asked: &Asked, slug: &str, target: &str, token: &str) -> Option<Round> {
     let digest = digest(asked);
     let bind = asked.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
     match asked.setup.sealer.open(Purpose::RequestState, &bound, now(), token) {
-        Ok(inner) => Some(inner),
+        Ok(plain) => read(&plain),
         Err(refused) => {
             tracing::info!(server = slug, reason = refused.reason().as_str(), "request state refused");
             None
         }
     }
+}
+
+fn read(plain: &[u8]) -> Option<Round> {
+    let inner = list::member(plain, "state").map(<[u8]>::to_vec);
+    let questions = Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
+    Some(Round { inner, questions })
+}
+
+/// Whether a request says that it goes on with an earlier one.
+pub(crate) fn is_next_round(request: &Request) -> bool {
+    request.param("requestState").is_some() || request.param("inputResponses").is_some()
+}
+
+/// What the server gets of the next round of an earlier request: its state must be one that we sealed for just this request,
+/// and its answers must be to what was asked then.
+pub(crate) fn next_round(asked: &Asked, slug: &str, target: &str) -> Result<[Replaced; 2], Problem> {
+    let without = || Problem::invalid("`params.inputResponses` needs the `requestState` that came with the questions");
+    let refused = || Problem::invalid("the request state is not valid for this request, or has expired");
+    let state = asked.request.param("requestState").ok_or_else(without)?;
+    let token = scan::as_str(state).ok_or_else(refused)?;
+    let round = open(asked, slug, target, &token).ok_or_else(refused)?;
+    let taken = match asked.request.param("inputResponses") {
+        Some(responses) => Some(take_answers(asked, responses, |raw| round.questions.take(raw))?),
+        None => None,
+    };
+    Ok([("requestState", round.inner), ("inputResponses", taken)])
+}
+
+/// Answers to questions, within their bound, as far as they were asked.
+pub(crate) fn take_answers(
+    asked: &Asked,
+    raw: &[u8],
+    take: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
+) -> Result<Vec<u8>, Problem> {
+    let most = asked.setup.config.limits.answer_bytes;
+    if raw.len() > most {
+        return Err(Problem::invalid(format!(
+            "`params.inputResponses` has more than {most} bytes (limits.answer_bytes)"
+        )));
+    }
+    take(raw).map_err(Problem::invalid)
 }
 
 /// Makes a task id for the client, which remembers the tool that it called.

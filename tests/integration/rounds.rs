@@ -103,11 +103,12 @@ async fn a_state_comes_back_as_it_was_given() {
     assert_eq!(calls[1].body["params"]["inputResponses"], yes());
     assert_eq!(calls[0].body["params"]["arguments"], calls[1].body["params"]["arguments"]);
     assert_ne!(calls[0].body["id"], calls[1].body["id"]);
-    // None was given, so none is sent; and a state without a question is only to be brought back.
+    // None was given, so none is sent, and the client brings ours; and a state without a question is only to be brought back.
     let asked = rig.able("a__stateless", json!({})).await.result();
-    assert!(asked.get("requestState").is_none(), "{asked}");
-    assert_eq!(rig.able("a__stateless", json!({"inputResponses": yes()})).await.result()["resultType"], "complete");
-    assert!(rig.calls().last().unwrap().body["params"].get("requestState").is_none());
+    let answered = json!({"inputResponses": yes(), "requestState": asked["requestState"]});
+    assert_eq!(rig.able("a__stateless", answered).await.result()["resultType"], "complete");
+    let sent = rig.calls().last().unwrap().body["params"].clone();
+    assert_eq!((sent.get("requestState"), &sent["inputResponses"]), (None, &yes()));
     let later = rig.able("a__waiting", json!({})).await.result();
     assert!(later.get("inputRequests").is_none() && later["requestState"].is_string(), "{later}");
     let done = rig.able("a__waiting", json!({"requestState": later["requestState"]})).await.result();
@@ -173,20 +174,81 @@ async fn a_client_is_asked_only_what_it_declared() {
     assert_eq!(declared.result()["inputRequests"]["m"]["method"], "sampling/createMessage");
 }
 
-/// F-16: whether answers are enough is the server's to say: what a client sends reaches it, and it asks again.
+/// F-16: whether answers are enough is the server's to say: it gets those that were asked, and asks again.
 #[tokio::test]
-async fn answers_reach_the_server_as_they_are() {
+async fn answers_to_what_was_asked_reach_the_server() {
     let rig = Rig::new().await;
     let state = rig.able("a__forever", json!({})).await.result()["requestState"].clone();
-    for responses in
-        [json!({}), json!({"sure": {"action": "decline"}}), json!({"sure": {"action": "accept"}, "extra": {}})]
-    {
+    for (responses, taken) in [
+        (json!({}), json!({})),
+        (json!({"sure": {"action": "decline"}}), json!({"sure": {"action": "decline"}})),
+        (json!({"extra": {"action": "accept"}}), json!({})),
+        (json!({"sure": {"action": "accept", "x": 1, "content": {"ok": true}}, "extra": 7}), yes()),
+    ] {
         let again = rig.able("a__forever", json!({"requestState": state, "inputResponses": responses})).await.result();
         assert_eq!(again["resultType"], "input_required");
-        assert_eq!(rig.calls().last().unwrap().body["params"]["inputResponses"], responses);
+        assert_eq!(rig.calls().last().unwrap().body["params"]["inputResponses"], taken, "{responses}");
     }
-    let bad = rig.able("a__forever", json!({"requestState": state, "inputResponses": [1]})).await;
-    assert_eq!(bad.code(), -32602, "{}", bad.text());
+}
+
+/// Answers without the state of the round that asked, or that do not fit what was asked, reach no server: in either era, of
+/// tools, prompts and resources, and of tasks.
+#[tokio::test]
+async fn answers_that_do_not_fit_reach_nobody() {
+    let rig = Rig::new().await;
+    let state = rig.able("a__ask", json!({})).await.result()["requestState"].clone();
+    let before = rig.calls().len();
+    let long = "x".repeat(1 << 20);
+    for responses in [
+        json!([1]),
+        json!("accept"),
+        json!({"sure": true}),
+        json!({"sure": {}}),
+        json!({"sure": {"action": "maybe"}}),
+        json!({"sure": {"action": "accept", "content": {"ok": "yes"}}}),
+        json!({"sure": {"action": "accept", "content": {"ok": true, "more": 1}}}),
+        json!({"sure": {"action": "accept", "content": [true]}}),
+        json!({"sure": {"role": "user", "model": "m", "content": {"type": "text", "text": "t"}}}),
+        json!({"sure": {"roots": []}}),
+        json!({"sure": {"action": "decline"}, "extra": long}),
+    ] {
+        let answer = rig.able("a__ask", json!({"requestState": state, "inputResponses": responses})).await;
+        let short: String = responses.to_string().chars().take(80).collect();
+        assert_eq!((answer.status, answer.code()), (200, -32602), "{short}: {}", answer.text());
+    }
+    for tool in ["a__ask", "a__stateless", "a__other"] {
+        let answer = rig.able(tool, json!({"inputResponses": yes()})).await;
+        assert_eq!((answer.status, answer.code()), (200, -32602), "{tool}: {}", answer.text());
+        assert!(answer.text().contains("requestState"), "{}", answer.text());
+    }
+    let session = rig.gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    let params = json!({"name": "a__ask", "arguments": {}, "inputResponses": yes()});
+    let answer = session.ask("tools/call", params).await;
+    assert_eq!(answer.code(), -32602, "{}", answer.text());
+    assert_eq!(rig.calls().len(), before, "no server heard of any of them");
+}
+
+/// What a legacy client answers has to fit as well: what does not counts as no answer.
+#[tokio::test]
+async fn a_legacy_client_that_answers_something_else_has_not_answered() {
+    let rig = Rig::new().await;
+    let session = rig.gate.session_with("/mcp", "2025-11-25", json!({"elicitation": {}})).await;
+    for result in [
+        json!({"action": "accept", "content": {"ok": "yes"}}),
+        json!({"action": "accept", "content": {"ok": true, "more": 1}}),
+        json!({"action": 7}),
+        json!({"roots": []}),
+        json!({"action": "accept", "content": {"ok": "x".repeat(2 << 20)}}),
+    ] {
+        let call = json!({"name": "a__ask", "arguments": {}});
+        let mut stream = Request::legacy("/mcp", &session.id, 9, "tools/call", &call).open(rig.gate.address).await;
+        let question = stream.next().await.expect("a question");
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+        assert_eq!(session.post(answer.to_string()).send(rig.gate.address).await.status, 202);
+        assert!(stream.next().await.expect("an answer")["result"]["content"].is_array());
+        let sent = rig.calls().last().unwrap().body["params"]["inputResponses"].clone();
+        assert_eq!(sent, json!({"sure": {"action": "cancel"}}));
+    }
 }
 
 /// F-17, E-02: a legacy client is asked by the gateway, round by round, under ids that never repeat, and not for ever.

@@ -38,4 +38,6 @@ pub struct Limits {
     pub question_rounds: Whole<1, 100, 10>,
     /// How long a client may take to answer one question, 1–300 s.
     pub question_timeout: Seconds<1, 300, 120>,
+    /// Bytes of a client's answers to the questions of one round, 1KiB–64MiB; longer ones are refused.
+    pub answer_bytes: Size<0x400, 0x400_0000, 0x10_0000>,
 }

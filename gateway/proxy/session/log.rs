@@ -43,6 +43,8 @@ struct Inner {
     /// The number of the answer, and what stands for it once there is no memory to keep it.
     answer: Option<(u64, Bytes)>,
     finished: Option<Instant>,
+    /// The number of the newest progress.
+    progress: Option<u64>,
 }
 
 impl Log {
@@ -55,6 +57,7 @@ impl Log {
             delivered: 0,
             answer: None,
             finished: None,
+            progress: None,
         };
         Self {
             number,
@@ -73,6 +76,26 @@ impl Log {
         if self.add(text, Hold::grow_spare).is_err() {
             tracing::debug!("memory is scarce; a message for a client was dropped (limits.bytes_in_flight)");
         }
+    }
+
+    /// Adds progress of a call: in place of the newest message, if that is progress which nobody has read.
+    pub(crate) fn push_progress(&self, text: Bytes) {
+        let mut inner = self.inner.lock();
+        inner.drop_unread_progress();
+        if inner.add(text, self.max, Hold::grow_spare).is_ok() {
+            inner.progress = Some(inner.next - 1);
+        }
+        drop(inner);
+        self.wake.notify_waiters();
+    }
+
+    /// Adds a message that somebody waits for, unless the same one has not been read yet.
+    pub(crate) fn push_once(&self, text: Bytes) -> Result<(), Full> {
+        let unread = {
+            let inner = self.inner.lock();
+            inner.events.iter().any(|(number, event)| *number > inner.delivered && *event == text)
+        };
+        if unread { Ok(()) } else { self.push_awaited(text) }
     }
 
     /// Adds a message that somebody waits for.
@@ -202,6 +225,19 @@ impl Inner {
             self.drop_oldest();
         }
         Ok(())
+    }
+
+    /// Numbers are not used again: the next message has a higher one.
+    fn drop_unread_progress(&mut self) {
+        let newest = self.events.back().map(|(number, _)| *number);
+        if newest.is_some()
+            && newest == self.progress
+            && newest > Some(self.delivered)
+            && let Some((_, old)) = self.events.pop_back()
+        {
+            self.bytes -= old.len();
+            self.held.shrink(old.len());
+        }
     }
 
     fn drop_oldest(&mut self) {

@@ -2,12 +2,14 @@
 //! waits for a bounded time, and ends with its session.
 
 use bytes::Bytes;
+use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_upstream::Unasked;
 use tokio::sync::oneshot;
 
 use super::{Log, Session};
+use crate::answers::Question;
 use crate::talk;
 
 /// Questions of one session that wait for answers.
@@ -28,11 +30,26 @@ impl Session {
         let _ = waiting.send(answer);
     }
 
+    /// An answer as far as it is one to what was asked.
+    fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, Unasked> {
+        let refused = |words: String| {
+            tracing::debug!(words, "a client's answer to a question does not fit");
+            Unasked::Refused { code: code::INVALID_PARAMS, message: "the client's answer does not fit".into() }
+        };
+        let most = self.limits.answer_bytes;
+        if answer.len() > most {
+            return Err(refused(format!("more than {most} bytes (limits.answer_bytes)")));
+        }
+        asked.take(answer).map(Bytes::from).map_err(refused)
+    }
+
     /// Sends a question on a stream and waits for the answer.
     pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
         if !talk::may_ask(&self.capabilities, method, params, self.revision) {
             return Err(Unasked::Undeclared);
         }
+        let asked = serde_json::from_slice(params).unwrap_or_default();
+        let asked = Question::of(method, &asked).ok_or(Unasked::Undeclared)?;
         let (sender, receiver) = oneshot::channel();
         let id = self.state(|state| {
             if state.questions.len() >= MAX_QUESTIONS {
@@ -47,7 +64,7 @@ impl Session {
         log.push_awaited(talk::request_text(id, method, params).into()).map_err(|_| Unasked::Gone)?;
         tokio::select! {
             answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
-                Ok(Ok(answer)) => answer,
+                Ok(Ok(answer)) => self.check_answer(&asked, &answer?),
                 Ok(Err(_)) => Err(Unasked::Gone),
                 Err(_) => Err(Unasked::Timeout),
             },

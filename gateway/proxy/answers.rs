@@ -1,0 +1,247 @@
+//! What clients answer to questions of servers (elicitation, sampling, roots), held against what was asked. What was not asked,
+//! or is no member of its result, is left out; what does not fit is refused, and no server hears of it.
+//! Pages: basic/patterns/mrtr.mdx, client/elicitation.mdx, client/sampling.mdx, client/roots.mdx (2026-07-28).
+
+mod form;
+
+use std::collections::BTreeMap;
+
+use lockgate_protocol::method::Method;
+use lockgate_protocol::scan::{self, Keys, Members, Scanner, Span};
+use lockgate_protocol::write::Object;
+use serde_json::{Map, Value};
+
+use form::Form;
+
+/// Most bytes of all forms that one sealed state remembers.
+const MAX_QUESTIONS: usize = 12 * 1024;
+
+/// What one answer is to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Question {
+    /// An elicitation with fields to fill in.
+    Form(Form),
+    /// An elicitation that leads elsewhere: its answer has no content.
+    Url,
+    Sample,
+    Roots,
+}
+
+/// What a server asked in one round, by its own keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Questions(BTreeMap<String, Question>);
+
+impl Question {
+    /// The question that a request asks; `None` for anything that no client can be asked.
+    pub(crate) fn of(method: Method, params: &Value) -> Option<Self> {
+        match method {
+            Method::Sample => Some(Self::Sample),
+            Method::Roots => Some(Self::Roots),
+            Method::Elicit if params.get("mode").and_then(Value::as_str) == Some("url") => Some(Self::Url),
+            Method::Elicit => Some(Self::Form(Form::of(params.get("requestedSchema")))),
+            _ => None,
+        }
+    }
+
+    /// Takes an answer: the members that its result has, as they were written.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
+        let answer = Answer::read(raw)?;
+        let mut out = Vec::with_capacity(raw.len());
+        let mut object = Object::open(&mut out);
+        match self {
+            Self::Form(_) | Self::Url => self.take_elicited(&answer, &mut object)?,
+            Self::Sample => take_sampled(&answer, &mut object)?,
+            Self::Roots => take_roots(&answer, &mut object)?,
+        }
+        object.close();
+        Ok(out)
+    }
+
+    fn take_elicited(&self, answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
+        let action = answer.text("action")?;
+        if !matches!(&*action, "accept" | "decline" | "cancel") {
+            return Err("`action` must be accept, decline or cancel".into());
+        }
+        object.string("action", &action);
+        let Self::Form(form) = self else { return Ok(()) };
+        if action != "accept" {
+            return Ok(());
+        }
+        match answer.member("content") {
+            Some(content) => {
+                form.check(content)?;
+                object.raw("content", content);
+            }
+            None => form.check(b"{}")?,
+        }
+        Ok(())
+    }
+
+    fn sealed(&self) -> Value {
+        match self {
+            Self::Form(form) => form.sealed(),
+            Self::Url => "url".into(),
+            Self::Sample => "sample".into(),
+            Self::Roots => "roots".into(),
+        }
+    }
+
+    fn unsealed(value: Value) -> Option<Self> {
+        match value.as_str() {
+            Some("url") => Some(Self::Url),
+            Some("sample") => Some(Self::Sample),
+            Some("roots") => Some(Self::Roots),
+            Some(_) => None,
+            None => Some(Self::Form(Form::unsealed(value)?)),
+        }
+    }
+}
+
+impl Questions {
+    /// The questions of an `inputRequests`. `None` when they are too many to remember in a token, or none that clients have.
+    pub(crate) fn of(requests: &[u8]) -> Option<Self> {
+        let Ok(Value::Object(all)) = serde_json::from_slice(requests) else { return None };
+        let mut questions = BTreeMap::new();
+        for (key, request) in all {
+            let method = Method::parse(request.get("method").and_then(Value::as_str).unwrap_or_default());
+            questions.insert(key, Question::of(method, request.get("params").unwrap_or(&Value::Null))?);
+        }
+        let questions = Self(questions);
+        (questions.sealed().to_string().len() <= MAX_QUESTIONS).then_some(questions)
+    }
+
+    /// As it stands in a sealed state.
+    pub(crate) fn sealed(&self) -> Value {
+        let all: Map<String, Value> = self.0.iter().map(|(key, question)| (key.clone(), question.sealed())).collect();
+        Value::Object(all)
+    }
+
+    pub(crate) fn unsealed(value: Value) -> Option<Self> {
+        let Value::Object(all) = value else { return None };
+        let mut questions = BTreeMap::new();
+        for (key, question) in all {
+            questions.insert(key, Question::unsealed(question)?);
+        }
+        Some(Self(questions))
+    }
+
+    /// Takes an `inputResponses`: the answers to what was asked. Which of them are missing is the server's to say.
+    ///
+    /// # Errors
+    /// What is wrong with one of them, in words.
+    pub(crate) fn take(&self, raw: &[u8]) -> Result<Vec<u8>, String> {
+        take_each(raw, |key| self.0.get(key).cloned())
+    }
+}
+
+/// Takes the answers to questions of a task, which its server alone remembers: each must be an answer to something.
+///
+/// # Errors
+/// What is wrong with one of them, in words.
+pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
+    let all = Answer::read(raw)?;
+    let guess = |key: &str| {
+        let answer = Answer::read(all.member(key)?).ok()?;
+        let has = |name: &str| answer.member(name).is_some();
+        Some(match (has("role"), has("roots")) {
+            (true, _) => Question::Sample,
+            (_, true) => Question::Roots,
+            _ => Question::Form(Form::any()),
+        })
+    };
+    // What is no object at all is an answer to nothing.
+    take_each(raw, |key| Some(guess(key).unwrap_or(Question::Url)))
+}
+
+fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<Vec<u8>, String> {
+    let all = Answer::read(raw).map_err(|words| format!("`params.inputResponses`: {words}"))?;
+    let mut out = Vec::with_capacity(raw.len());
+    let mut object = Object::open(&mut out);
+    for member in &all.members {
+        let key = member.name(raw);
+        if let Some(question) = question(&key) {
+            let answer = question.take(member.value.of(raw));
+            let words = |words| format!("the answer {}: {words}", lockgate_protocol::list::short(&key));
+            object.copy(member.key.of(raw), &answer.map_err(words)?);
+        }
+    }
+    object.close();
+    Ok(out)
+}
+
+fn take_sampled(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
+    let role = answer.text("role")?;
+    if !matches!(&*role, "user" | "assistant") {
+        return Err("`role` must be user or assistant".into());
+    }
+    let content = answer.member("content").ok_or("`content` is missing")?;
+    let is_content = match serde_json::from_slice(content) {
+        Ok(Value::Array(blocks)) => blocks.iter().all(is_block),
+        Ok(block) => is_block(&block),
+        Err(_) => false,
+    };
+    if !is_content {
+        return Err("`content` must be a content block, or an array of them".into());
+    }
+    object.string("role", &role);
+    object.raw("content", content);
+    object.string("model", &answer.text("model")?);
+    if answer.member("stopReason").is_some() {
+        object.string("stopReason", &answer.text("stopReason")?);
+    }
+    Ok(())
+}
+
+fn is_block(block: &Value) -> bool {
+    block.get("type").is_some_and(Value::is_string)
+}
+
+fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
+    let roots = answer.member("roots").ok_or("`roots` is missing")?;
+    let Ok(Value::Array(roots)) = serde_json::from_slice(roots) else { return Err("`roots` must be an array".into()) };
+    let mut known = Vec::with_capacity(roots.len());
+    for root in roots {
+        let uri = root.get("uri").and_then(Value::as_str).filter(|uri| uri.starts_with("file://"));
+        let mut new = Map::new();
+        new.insert("uri".into(), uri.ok_or("a root must have a `uri` that begins with file://")?.into());
+        match root.get("name") {
+            None => {}
+            Some(Value::String(name)) => drop(new.insert("name".into(), name.as_str().into())),
+            Some(_) => return Err("the `name` of a root must be a string".into()),
+        }
+        known.push(Value::Object(new));
+    }
+    object.raw("roots", Value::Array(known).to_string().as_bytes());
+    Ok(())
+}
+
+/// An object, and where its members stand.
+struct Answer<'a> {
+    raw: &'a [u8],
+    members: Members,
+}
+
+impl<'a> Answer<'a> {
+    fn read(raw: &'a [u8]) -> Result<Self, String> {
+        if !raw.starts_with(b"{") {
+            return Err("must be an object".into());
+        }
+        let scanned = Scanner::new(raw, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
+        let (_, members) = scanned.map_err(|flaw| flaw.to_string())?;
+        Ok(Self { raw, members })
+    }
+
+    fn member(&self, name: &str) -> Option<&'a [u8]> {
+        scan::find(&self.members, self.raw, name).map(|span: Span| span.of(self.raw))
+    }
+
+    fn text(&self, name: &str) -> Result<std::borrow::Cow<'a, str>, String> {
+        self.member(name).and_then(scan::as_str).ok_or_else(|| format!("`{name}` must be a string"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

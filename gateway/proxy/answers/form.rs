@@ -1,0 +1,151 @@
+//! The fields that an elicitation asks for, without the words that only people read: types, choices and bounds. A form is flat,
+//! so nothing here recurses into what a client sends. Schema: `PrimitiveSchemaDefinition` (2026-07-28).
+
+use serde_json::{Map, Value};
+
+/// Keywords of a field that decide what fits. `enum` stands for lists of constants with titles too.
+const KEYWORDS: [&str; 9] =
+    ["type", "enum", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "items"];
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Form {
+    /// `None` where what was asked is not known.
+    fields: Option<Map<String, Value>>,
+    required: Vec<String>,
+}
+
+impl Form {
+    /// The form of a `requestedSchema`.
+    pub(super) fn of(schema: Option<&Value>) -> Self {
+        let Some(fields) = schema.and_then(|schema| schema.get("properties")?.as_object()) else { return Self::any() };
+        let fields = fields.iter().map(|(name, field)| (name.clone(), field_of(field))).collect();
+        let required = schema.and_then(|schema| schema.get("required")?.as_array());
+        let required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+        Self { fields: Some(fields), required: required.collect() }
+    }
+
+    /// A form of which nothing is known but that it is flat.
+    pub(super) fn any() -> Self {
+        Self { fields: None, required: Vec::new() }
+    }
+
+    pub(super) fn sealed(&self) -> Value {
+        let mut all = Map::new();
+        if let Some(fields) = &self.fields {
+            all.insert("fields".into(), Value::Object(fields.clone()));
+            all.insert("required".into(), self.required.clone().into());
+        }
+        Value::Object(all)
+    }
+
+    pub(super) fn unsealed(value: Value) -> Option<Self> {
+        let Value::Object(mut all) = value else { return None };
+        let Some(Value::Object(fields)) = all.remove("fields") else { return Some(Self::any()) };
+        let required = all.remove("required")?;
+        let required = required.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        Some(Self { fields: Some(fields), required })
+    }
+
+    /// Whether this is what the form asks for.
+    pub(super) fn check(&self, content: &[u8]) -> Result<(), String> {
+        let Ok(Value::Object(content)) = serde_json::from_slice(content) else {
+            return Err("`content` must be an object".into());
+        };
+        for (name, value) in &content {
+            let asked = match &self.fields {
+                Some(fields) => fields.get(name).is_some_and(|field| fits(field, value)),
+                None => is_flat(value),
+            };
+            if !asked {
+                return Err(format!("`content` has {}, which was not asked so", lockgate_protocol::list::short(name)));
+            }
+        }
+        match self.required.iter().find(|name| !content.contains_key(*name)) {
+            Some(name) => Err(format!("`content` has no {}", lockgate_protocol::list::short(name))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What decides of one field.
+fn field_of(schema: &Value) -> Value {
+    let mut field = Map::new();
+    for keyword in KEYWORDS {
+        match (keyword, schema.get(keyword)) {
+            ("items", Some(items)) => drop(field.insert("items".into(), field_of_item(items))),
+            (_, Some(value)) => drop(field.insert(keyword.into(), value.clone())),
+            _ => {}
+        }
+    }
+    if let Some(constants) = constants(schema) {
+        field.insert("enum".into(), constants);
+    }
+    Value::Object(field)
+}
+
+/// Choices of which several may be taken.
+fn field_of_item(schema: &Value) -> Value {
+    let mut item = Map::new();
+    for keyword in ["type", "enum"] {
+        if let Some(value) = schema.get(keyword) {
+            item.insert(keyword.into(), value.clone());
+        }
+    }
+    if let Some(constants) = constants(schema) {
+        item.insert("enum".into(), constants);
+    }
+    Value::Object(item)
+}
+
+/// `oneOf` or `anyOf` with a `const` each, which is how choices have titles.
+fn constants(schema: &Value) -> Option<Value> {
+    let choices = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    let constants: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    constants.map(Value::Array)
+}
+
+fn is_flat(value: &Value) -> bool {
+    match value {
+        Value::Array(all) => all.iter().all(|one| !one.is_array() && !one.is_object()),
+        Value::Object(_) => false,
+        _ => true,
+    }
+}
+
+fn fits(field: &Value, value: &Value) -> bool {
+    let of_type = match field.get("type").and_then(Value::as_str) {
+        Some("string") => value.as_str().is_some_and(|text| is_within(field, "minLength", "maxLength", count(text))),
+        Some("boolean") => value.is_boolean(),
+        Some(kind @ ("number" | "integer")) => value.as_f64().is_some_and(|number| {
+            (kind == "number" || number.fract() == 0.0) && is_within(field, "minimum", "maximum", number)
+        }),
+        Some("array") => value.as_array().is_some_and(|all| fits_all(field, all)),
+        _ => is_flat(value),
+    };
+    let choices = field.get("enum").and_then(Value::as_array);
+    of_type && choices.is_none_or(|choices| choices.contains(value))
+}
+
+fn fits_all(field: &Value, all: &[Value]) -> bool {
+    let item = field.get("items").unwrap_or(&Value::Null);
+    #[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
+    let within = is_within(field, "minItems", "maxItems", all.len() as f64);
+    let choices = item.get("enum").and_then(Value::as_array);
+    within
+        && all.iter().all(|one| {
+            let of_type = item.get("type").and_then(Value::as_str) != Some("string") || one.is_string();
+            of_type && is_flat(one) && !one.is_array() && choices.is_none_or(|choices| choices.contains(one))
+        })
+}
+
+/// Characters, as JSON Schema counts them.
+#[allow(clippy::cast_precision_loss, reason = "a length that is compared with a bound")]
+fn count(text: &str) -> f64 {
+    text.chars().count() as f64
+}
+
+fn is_within(field: &Value, least: &str, most: &str, number: f64) -> bool {
+    let bound = |name: &str| field.get(name).and_then(Value::as_f64);
+    bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
+}
