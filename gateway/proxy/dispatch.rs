@@ -112,10 +112,8 @@ fn may_stream(asked: &Asked) -> bool {
 
 fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
     let slug = permitted.server().slug();
-    Arc::new(
-        Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced)
-            .with(permitted.response().cloned()),
-    )
+    Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced)
+        .with(permitted.response().cloned())
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
@@ -278,9 +276,12 @@ async fn complete(
     let server = Arc::clone(permitted.server());
     let answer = tokio::select! {
         biased;
-        answer = rounds(gateway, asked, permitted, conversation, &mut counted) => answer,
+        answer = rounds(gateway, asked, permitted, conversation.clone(), &mut counted) => answer,
         _ = ending.wait_for(|ending| *ending) => Err(Problem::cut_off(server.slug())),
     };
+    if let Some(conversation) = conversation {
+        conversation.finish();
+    }
     if let Err(problem) = &answer {
         counted.outcome = problem.outcome;
     }

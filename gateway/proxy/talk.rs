@@ -1,8 +1,11 @@
 //! The way back to a client while its call runs: progress under its own token, log messages at its level, questions
 //! that it declared it can answer. Nothing here waits for a slow client, except a question.
 
+mod progress;
+
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockgate_policy::response::Response;
@@ -11,6 +14,7 @@ use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
+use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{BoxFuture, Conversation, LogLevel, Unasked};
 use parking_lot::Mutex;
@@ -20,6 +24,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::response::scrub;
 use crate::session::{Log, Session};
 use lockgate_admission::budget::{Budget, Hold};
+use progress::Progress;
 
 /// Messages that wait for a modern client which reads slowly; further progress and logs are dropped.
 const BACKLOG: usize = 256;
@@ -49,18 +54,19 @@ pub(crate) struct Talk {
     label: Option<String>,
     slug: String,
     progress: Mutex<Progress>,
+    /// A place among the messages that wait, for the last progress.
+    last_place: Mutex<Option<mpsc::OwnedPermit<Waiting>>>,
     /// What may come back.
     response: Option<Arc<Response>>,
+    this: Weak<Self>,
 }
 
-#[derive(Default)]
-struct Progress {
-    last: Option<f64>,
-}
+/// When progress is tried again that a client was too slow to take.
+const RETRY: Duration = Duration::from_millis(100);
 
 impl Talk {
     pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
-        mpsc::channel(BACKLOG)
+        mpsc::channel(BACKLOG + 1)
     }
 
     pub(crate) fn new(
@@ -72,7 +78,12 @@ impl Talk {
         labelled: bool,
     ) -> Self {
         let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
-        let token = token.filter(|t| matches!(t.first(), Some(b'"' | b'-' | b'0'..=b'9'))).map(Bytes::copy_from_slice);
+        let is_token = |t: &&[u8]| matches!(t.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(t).is_some();
+        let token = token.filter(is_token).map(Bytes::copy_from_slice);
+        let last_place = match &outlet {
+            Outlet::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
+            Outlet::Log { .. } => None,
+        };
         Self {
             outlet,
             token,
@@ -81,30 +92,86 @@ impl Talk {
             label: labelled.then(|| slug.to_owned()),
             slug: slug.to_owned(),
             progress: Mutex::default(),
+            last_place: Mutex::new(last_place),
             response: None,
+            this: Weak::new(),
         }
     }
 
     /// The same with what policy says of what may come back.
-    pub(crate) fn with(self, response: Option<Arc<Response>>) -> Self {
-        Self { response, ..self }
+    pub(crate) fn with(self, response: Option<Arc<Response>>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self { response, this: this.clone(), ..self })
+    }
+
+    /// As much of a message as its client may see.
+    fn clean(&self, text: Vec<u8>) -> Bytes {
+        let clean = self.response.as_ref().and_then(|rule| scrub::message(rule, &text));
+        clean.unwrap_or(text).into()
     }
 
     fn send(&self, text: Vec<u8>) {
-        let text = self.response.as_ref().and_then(|rule| scrub::message(rule, &text)).unwrap_or(text);
+        let text = self.clean(text);
         match &self.outlet {
             Outlet::Channel(channel, budget) => {
                 let mut held = Hold::none(Arc::clone(budget));
                 let fits = held.grow_spare(text.len()).is_ok();
-                if !fits || channel.try_send(Waiting { text: text.into(), _held: held }).is_err() {
+                if !fits || channel.try_send(Waiting { text, _held: held }).is_err() {
                     tracing::debug!("a client reads too slowly; a message of its call was dropped");
                 }
             }
             Outlet::Log { .. } => {
                 if let Some(log) = self.begin() {
-                    log.push(text.into());
+                    log.push(text);
                 }
             }
+        }
+    }
+
+    /// Sends the newest progress if it is time for it, and otherwise later.
+    fn send_progress(&self) {
+        let mut progress = self.progress.lock();
+        let wait = match progress.due(Instant::now()) {
+            None => return,
+            Some(Err(wait)) => wait,
+            Some(Ok(text)) => match &self.outlet {
+                // It does not take the place of the last one, and is tried again when there is another.
+                Outlet::Channel(channel, _) if channel.capacity() == 0 => {
+                    progress.hold(text);
+                    RETRY
+                }
+                Outlet::Channel(..) => return self.send(text),
+                Outlet::Log { .. } => {
+                    if let Some(log) = self.begin() {
+                        log.push_progress(self.clean(text));
+                    }
+                    return;
+                }
+            },
+        };
+        if !std::mem::replace(&mut progress.timer, true) {
+            let talk = Weak::clone(&self.this);
+            tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                if let Some(talk) = talk.upgrade() {
+                    talk.progress.lock().timer = false;
+                    talk.send_progress();
+                }
+            });
+        }
+    }
+
+    /// The call is over: what was held back of its progress goes before the answer.
+    pub(crate) fn finish(&self) {
+        let Some(text) = self.progress.lock().take_held() else { return };
+        let place = self.last_place.lock().take();
+        match (&self.outlet, place) {
+            (Outlet::Channel(_, budget), Some(place)) => {
+                let (text, mut held) = (self.clean(text), Hold::none(Arc::clone(budget)));
+                if held.admit(text.len()).is_ok() {
+                    place.send(Waiting { text, _held: held });
+                }
+            }
+            _ => self.send(text),
         }
     }
 
@@ -148,12 +215,8 @@ impl Conversation for Talk {
         let Some(value) = note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok()) else {
             return;
         };
-        {
-            let mut progress = self.progress.lock();
-            if progress.last.is_some_and(|last| value <= last) {
-                return; // progress only ever grows
-            }
-            progress.last = Some(value);
+        if !self.progress.lock().grows(value) {
+            return;
         }
         let mut params = Vec::with_capacity(note.text.len());
         let mut object = Object::open(&mut params);
@@ -166,7 +229,8 @@ impl Conversation for Talk {
             }
         }
         object.close();
-        self.send(write::notification(Method::Progress.as_str(), &params));
+        self.progress.lock().hold(write::notification(Method::Progress.as_str(), &params));
+        self.send_progress();
     }
 
     fn log(&self, note: &Request) {

@@ -102,6 +102,45 @@ async fn progress_and_logs_reach_those_who_asked() {
     }
 }
 
+/// A server that says 25,000 steps of progress before its answer.
+fn eager(heard: &Heard) -> Say {
+    if heard.method() != "tools/call" {
+        return modern(&["t"])(heard);
+    }
+    let token = &heard.body["params"]["_meta"]["progressToken"];
+    let step = |step: u32| {
+        let params = json!({"progressToken": token, "progress": step, "total": 25_000});
+        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+    };
+    let mut lines: Vec<String> = (1..=25_000).map(step).collect();
+    lines.push(heard.result(json!({"resultType": "complete", "content": []})).to_string());
+    Say::Text("", lines.join("\n").into_bytes())
+}
+
+/// Progress without end is told at a bounded pace, rising, and the last step comes before the answer; in both eras.
+#[tokio::test]
+async fn progress_without_end_is_told_in_steps() {
+    let server = Upstream::lines(eager).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let params = json!({"name": "a__t", "arguments": {}, "_meta": {"progressToken": "p"}});
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let legacy = Request::legacy("/mcp", &session.id, 9, "tools/call", &params);
+    for call in [Request::modern("/mcp", "tools/call", params.clone()), legacy] {
+        let all = call.send(gate.address).await.events();
+        assert!(all.last().unwrap()["result"]["content"].is_array(), "{all:?}");
+        let steps: Vec<u64> = notes(&all, "notifications/progress")
+            .iter()
+            .map(|note| {
+                assert_eq!(note["params"]["progressToken"], "p");
+                note["params"]["progress"].as_u64().unwrap()
+            })
+            .collect();
+        assert!((2..=300).contains(&steps.len()), "{} steps", steps.len());
+        assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
+        assert_eq!(steps.last(), Some(&25_000), "{steps:?}");
+    }
+}
+
 /// F-22, F-23, L-09: a modern client that goes away stops the call, in the server's way; a legacy client's call goes on
 /// until it says `notifications/cancelled`.
 #[tokio::test]

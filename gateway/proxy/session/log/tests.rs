@@ -67,3 +67,40 @@ async fn an_answer_that_nobody_reads_leaves_half() {
     log.finish(Some(text(60_000)), text(7));
     assert_eq!(budget.used(), 7);
 }
+
+#[tokio::test]
+async fn progress_that_nobody_has_read_gives_way_to_newer() {
+    let (budget, log) = log(100_000);
+    for step in ["1", "2", "3"] {
+        log.push_progress(step.into());
+    }
+    log.push("note".into());
+    log.push_progress("4".into());
+    log.push_progress("5".into());
+    assert_eq!(budget.used(), "3note5".len());
+    let mut reader = log.read(0);
+    assert_eq!(reader.next().await.unwrap().data, "3");
+    assert_eq!(reader.next().await.unwrap().data, "note");
+    assert_eq!(reader.next().await.unwrap().data, "5");
+    log.push_progress("6".into());
+    log.push_progress("7".into());
+    assert_eq!(reader.next().await.unwrap().data, "7", "what was read stays, and numbers go on");
+    log.finish(Some("answer".into()), "words".into());
+    assert_eq!(reader.next().await.unwrap().data, "answer");
+    let mut again = log.read(0);
+    assert_eq!(again.next().await.unwrap().data, "3", "for a client that resumes");
+}
+
+#[tokio::test]
+async fn the_same_news_is_told_once_until_it_is_read() {
+    let (_, log) = log(100_000);
+    for _ in 0..1000 {
+        log.push_once("changed".into()).unwrap();
+    }
+    let mut reader = log.read(0);
+    assert_eq!(reader.next().await.unwrap().data, "changed");
+    log.push_once("changed".into()).unwrap();
+    assert_eq!(reader.next().await.unwrap().data, "changed");
+    log.finish(None, Bytes::new());
+    assert!(reader.next().await.is_none());
+}
