@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 pub use changes::changes;
 pub use text::{Finding, inspect, is_clean, strip};
 
-/// What is part of a definition. Everything else (icons, `_meta`) neither tells a model what to do nor a client what to send.
-const PARTS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 /// Most tools of a lock file.
 pub const MAX_PINS: usize = 100_000;
 const VERSION: u32 = 1;
@@ -97,17 +95,16 @@ pub struct Pins {
 }
 
 impl Pin {
-    /// The definition of a tool as its server wrote it.
+    /// The definition of a tool: everything that is listed of it, members that nobody knows included. Pins of earlier versions had
+    /// name, title, description, schemas and annotations alone: those of tools that have nothing else stay as they are.
     ///
     /// # Errors
     /// It is no JSON object.
     pub fn of(tool: &[u8]) -> Result<Self, String> {
-        let Ok(Value::Object(mut whole)) = serde_json::from_slice::<Value>(tool) else {
+        let Ok(whole @ Value::Object(_)) = serde_json::from_slice::<Value>(tool) else {
             return Err("the definition is no JSON object".into());
         };
-        let parts: Map<String, Value> =
-            PARTS.iter().filter_map(|part| Some(((*part).to_owned(), sorted(whole.remove(*part)?)))).collect();
-        let definition = sorted(Value::Object(parts));
+        let definition = sorted(whole);
         Ok(Self { fingerprint: fingerprint(&definition), definition })
     }
 }

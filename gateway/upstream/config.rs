@@ -78,6 +78,8 @@ pub struct Limits {
     pub list_items: usize,
     /// Pages of each list.
     pub list_pages: usize,
+    /// Bytes of one description or title of an item, also within its schemas.
+    pub description_bytes: usize,
 }
 
 /// Opens after `failures` transport failures in a row; tries again after `cooldown`.

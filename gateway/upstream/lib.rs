@@ -22,6 +22,7 @@ mod outstanding;
 mod process;
 mod receiver;
 mod reread;
+mod screen;
 mod sight;
 mod sse;
 mod status;

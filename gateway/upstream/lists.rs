@@ -14,9 +14,12 @@ use crate::catalog::{Catalog, Item, Kind};
 use crate::config::Limits;
 use crate::connection::{Ask, Connection};
 use crate::failure::{self, Failure};
+use crate::screen;
 
 /// Longest key of an item, in bytes.
 const MAX_KEY: usize = 8 * 1024;
+/// Items of a page of which it is told in words why they are left out.
+const MAX_TOLD: usize = 20;
 
 fn method(kind: Kind) -> Method {
     match kind {
@@ -129,6 +132,26 @@ fn note_cache(catalog: &mut Catalog, ttl: Option<&[u8]>, scope: Option<&[u8]>) {
     catalog.public &= scope == Some(b"\"public\"");
 }
 
+/// What is left out of one page: the first ones in words, of the others how many there are.
+#[derive(Default)]
+struct LeftOut {
+    told: Vec<String>,
+    more: usize,
+}
+
+impl LeftOut {
+    fn tell(&mut self, words: String) {
+        if self.told.len() < MAX_TOLD { self.told.push(words) } else { self.more += 1 }
+    }
+
+    fn close(self, kind: Kind, catalog: &mut Catalog) {
+        catalog.omitted.extend(self.told);
+        if self.more > 0 {
+            catalog.omitted.push(format!("{}: {} more of these", kind.member(), self.more));
+        }
+    }
+}
+
 /// Takes the items of one page. Gives true when the list is full.
 #[allow(clippy::too_many_arguments)]
 fn take(
@@ -144,30 +167,48 @@ fn take(
     let (raw, bad) = list::items(text, array, kind.form(), limits.depth)
         .map_err(|flaw| broken(format!("{}: {flaw}", method(kind).as_str())))?;
     catalog.omitted.extend(bad);
+    let mut left_out = LeftOut::default();
     for item in raw {
         if items.len() >= limits.list_items {
-            catalog.omitted.push(format!(
-                "{}: more than {} items (limits.list_items)",
-                kind.member(),
-                limits.list_items
-            ));
+            let most = limits.list_items;
+            catalog.omitted.push(format!("{}: more than {most} items (limits.list_items)", kind.member()));
+            left_out.close(kind, catalog);
             return Ok(true);
         }
         let key: Arc<str> = item.key.into();
         if key.len() > MAX_KEY || !keys.insert(Arc::clone(&key)) {
-            catalog.omitted.push(format!("{}: {} twice, or too long", kind.member(), short(&key)));
+            left_out.tell(format!("{}: {} twice, or too long", kind.member(), short(&key)));
             continue;
         }
-        match headers(kind, &item.text) {
+        if let Some(bytes) = screen::too_long_description(&item.text, limits.description_bytes) {
+            let most = limits.description_bytes;
+            left_out.tell(format!(
+                "{} {}: a description of {bytes} bytes, more than {most} (limits.description_bytes)",
+                kind.form().noun,
+                short(&key)
+            ));
+            continue;
+        }
+        let mut text = item.text;
+        if let Some((clean, icons)) = screen::without_unsafe_icons(&text) {
+            left_out.tell(format!(
+                "{} {}: {icons} of its icons, which are no images in themselves and at no public https address",
+                kind.form().noun,
+                short(&key)
+            ));
+            text = clean.into();
+        }
+        match headers(kind, &text) {
             // A copy, so that one item does not keep its whole page alive.
-            Ok(headers) => items.push(Item { key, text: Bytes::copy_from_slice(&item.text), headers }),
+            Ok(headers) => items.push(Item { key, text: Bytes::copy_from_slice(&text), headers }),
             Err(words) if connection.takes_param_headers() => {
-                catalog.omitted.push(format!("tool {}: {words}", short(&key)));
+                left_out.tell(format!("tool {}: {words}", short(&key)));
             }
             // Only HTTP gives the annotations a meaning, so without it they are dropped rather than the tool.
-            Err(_) => items.push(Item { key, text: without_annotations(&item.text), headers: None }),
+            Err(_) => items.push(Item { key, text: without_annotations(&text), headers: None }),
         }
     }
+    left_out.close(kind, catalog);
     Ok(false)
 }
 

@@ -409,3 +409,31 @@ async fn a_definition_arrives_as_it_was_written() {
         assert_eq!(shown[key], definition[key], "{key}");
     }
 }
+
+/// Icons that lead to the reader's own network or run a script are taken out, and an item with an endless description is left
+/// out; both are told.
+#[tokio::test]
+async fn what_an_item_shows_is_screened() {
+    let icons = |sources: &[&str]| sources.iter().map(|source| json!({"src": source})).collect::<Value>();
+    let mut shown = tool("shown");
+    shown["icons"] = icons(&["javascript:alert(1)", "https://cdn.example.com/a.png", "https://127.1/a.png"]);
+    let mut bare = tool("bare");
+    bare["icons"] = icons(&["http://cdn.example.com/a.png", "https://localhost/a.png"]);
+    let (mut most, mut long, mut deep) = (tool("most"), tool("long"), tool("deep"));
+    most["description"] = "x".repeat(32 * 1024).into();
+    long["description"] = "x".repeat(32 * 1024 + 1).into();
+    deep["inputSchema"]["properties"] = json!({"a": {"description": "x".repeat(40_000)}});
+    let server = Upstream::http(modern_with(vec![shown, bare, most, long, deep])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for result in [gate.tools("/mcp").await.1, session.ask("tools/list", json!({})).await.result()] {
+        let tools = result["tools"].as_array().unwrap();
+        assert_eq!(names(tools), ["a__shown", "a__bare", "a__most"]);
+        assert_eq!(tools[0]["icons"], icons(&["https://cdn.example.com/a.png"]));
+        assert!(tools[1].get("icons").is_none());
+    }
+    let log = gate.log();
+    for words in ["limits.description_bytes", "2 of its icons"] {
+        assert!(log.contains(words), "{words}");
+    }
+}

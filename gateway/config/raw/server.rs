@@ -86,6 +86,8 @@ pub struct ServerLimits {
     pub list_items: Whole<1, 100_000, 5000>,
     /// Pages of each list, 1–10000.
     pub list_pages: Whole<1, 10_000, 100>,
+    /// Bytes of one description or title of an item, also within its schemas, 256–16MiB; an item with a longer one is left out.
+    pub description_bytes: Size<256, 0x100_0000, 0x8000>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]

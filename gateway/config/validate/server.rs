@@ -97,6 +97,7 @@ impl Check<'_> {
                 queue: raw.queue.size(),
                 list_items: limits.list_items.size(),
                 list_pages: limits.list_pages.size(),
+                description_bytes: limits.description_bytes.size(),
             },
             breaker: Breaker { failures: raw.breaker.failures.small(), cooldown: raw.breaker.cooldown.duration() },
             health: health(raw),

@@ -1,6 +1,6 @@
 //! Tests of `pin`: fingerprints, the lock file, what is found in texts and what is taken out of them.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn a_fingerprint_is_that_of_the_definition_whatever_its_order() {
     let same = pin(&tool());
     assert!(same.fingerprint.starts_with("blake3:") && same.fingerprint.len() == 71);
     let text = r#" {"annotations":{"readOnlyHint":true}, "inputSchema":{"required":["path"],"properties":{"path":{"type":"string"}},"type":"object"},
-        "description":"Reads a \u0066ile.","title":"Read","name":"read","icons":[],"_meta":{"x":1}}"#;
+        "description":"Reads a \u0066ile.","title":"Read","name":"read"}"#;
     assert_eq!(Pin::of(text.as_bytes()).unwrap(), same);
     let changes = [
         ("/description", json!("Reads a file. ")),
@@ -30,6 +30,10 @@ fn a_fingerprint_is_that_of_the_definition_whatever_its_order() {
         ("/inputSchema/required", json!([])),
         ("/annotations/readOnlyHint", json!(false)),
         ("/outputSchema", json!({})),
+        ("/icons", json!([{"src": "https://example.com/a.png"}])),
+        ("/_meta", json!({"ui": {"resourceUri": "ui://x"}})),
+        ("/execution", json!({"taskSupport": "required"})),
+        ("/whatever", json!(null)),
     ];
     for (place, value) in changes {
         let mut other = tool();
@@ -63,6 +67,24 @@ fn a_lock_file_is_sorted_and_comes_back() {
     ] {
         assert!(Lock::read(&bad).is_err(), "{bad}");
     }
+}
+
+/// A lock file of 0.1.0 before everything that is listed was covered.
+#[test]
+fn earlier_pins_stay_where_there_was_nothing_else_to_cover() {
+    let mut lock = Lock::default();
+    lock.approve("s", "read", pin(&tool()));
+    let lock = Lock::read(&lock.write()).unwrap();
+    let mut more = tool();
+    more["_meta"] = json!({"x": 1});
+    assert_eq!(lock.standing("s", "read", &pin(&tool()).fingerprint), Standing::Approved);
+    assert_eq!(lock.standing("s", "read", &pin(&more).fingerprint), Standing::Changed);
+    assert_eq!(
+        changes(&lock.pin("s", "read").unwrap().definition, &pin(&more).definition),
+        [r#"_meta: added, {"x":1}"#]
+    );
+    let image = json!({"name": "t", "icons": [{"src": format!("data:image/png;base64,{}", "A".repeat(500))}]});
+    assert_eq!(inspect(&pin(&image).definition), [], "an image is no text that anybody reads");
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! What is taken out of an item before anybody sees it: icons that make whoever shows them fetch from their own network or run
+//! a script, and, with the whole item, descriptions beyond a bound. Page: basic/index.mdx (icons).
+
+use lockgate_egress::Policy;
+use lockgate_protocol::scan::{self, Keys, Scanner};
+use lockgate_protocol::strings::{self, Place};
+use lockgate_protocol::write::Object;
+use url::{Host, Url};
+
+/// Names under which there is no public host.
+const INNER: [&str; 5] = ["localhost", "local", "internal", "lan", "home.arpa"];
+
+/// The item without such icons, and how many there were; `None` when there are none.
+pub(crate) fn without_unsafe_icons(item: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let has = |needle: &[u8]| memchr::memmem::find(item, needle).is_some();
+    if !has(b"icons") && !has(b"\\u") {
+        return None;
+    }
+    let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+    let icons = scan::find(&members, item, "icons")?.of(item);
+    let (mut kept, mut dropped) = (Vec::new(), 0);
+    let mut scanner = Scanner::new(icons, scan::MAX_DEPTH).ok()?;
+    let walked = scanner.array(&mut |scanner| {
+        let icon = scanner.value()?.of(icons);
+        if source(icon).is_some_and(|source| is_safe(&source)) {
+            kept.push(icon)
+        } else {
+            dropped += 1
+        }
+        Ok(())
+    });
+    walked.ok().filter(|_| dropped > 0)?;
+    let mut out = Vec::with_capacity(item.len());
+    let mut object = Object::open(&mut out);
+    for member in &members {
+        match (member.is(item, "icons"), kept.is_empty()) {
+            (true, true) => {}
+            (true, false) => object.raw("icons", &[b"[", &kept.join(&b","[..])[..], b"]"].concat()),
+            (false, _) => object.copy(member.key.of(item), member.value.of(item)),
+        }
+    }
+    object.close();
+    Some((out, dropped))
+}
+
+fn source(icon: &[u8]) -> Option<String> {
+    let icon: serde_json::Value = serde_json::from_slice(icon).ok()?;
+    Some(icon.get("src")?.as_str()?.to_owned())
+}
+
+/// An image in itself, or at a host of the public internet, over TLS.
+fn is_safe(source: &str) -> bool {
+    let Ok(url) = Url::parse(source) else { return false };
+    match (url.scheme(), url.host()) {
+        ("data", _) => url.path().get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/")),
+        ("https", Some(host)) => url.username().is_empty() && url.password().is_none() && is_public(&host),
+        _ => false,
+    }
+}
+
+fn is_public(host: &Host<&str>) -> bool {
+    match host {
+        Host::Ipv4(address) => Policy::Public.permits((*address).into(), true),
+        Host::Ipv6(address) => Policy::Public.permits((*address).into(), true),
+        Host::Domain(name) => {
+            let name = name.trim_end_matches('.');
+            let is_inner =
+                |inner: &&str| name.strip_suffix(*inner).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+            name.contains('.') && !INNER.iter().any(is_inner)
+        }
+    }
+}
+
+/// The length of a description of the item, at its root or in a schema, that has more than `most` bytes.
+pub(crate) fn too_long_description(item: &[u8], most: usize) -> Option<usize> {
+    if item.len() <= most {
+        return None;
+    }
+    let mut longest = 0;
+    let _ = strings::rewrite(item, &mut |place, text| {
+        if let Place::Value("description" | "title") = place {
+            longest = longest.max(text.len());
+        }
+        None
+    });
+    (longest > most).then_some(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_public_hosts_and_images_are_icons() {
+        for source in [
+            "https://example.com/a.png",
+            "https://cdn.example.com:8443/a.svg?x=1",
+            "https://93.184.215.14/a.png",
+            "data:image/png;base64,AAAA",
+            "DATA:IMAGE/svg+xml,<svg/>",
+        ] {
+            assert!(is_safe(source), "{source}");
+        }
+        for source in [
+            "javascript:alert(1)",
+            " javascript:alert(1)",
+            "java\nscript:alert(1)",
+            "data:text/html,<script>",
+            "http://example.com/a.png",
+            "file:///etc/passwd",
+            "ftp://example.com/a.png",
+            "blob:https://example.com/x",
+            "//example.com/a.png",
+            "a.png",
+            "",
+            "https://localhost/a.png",
+            "https://LOCALHOST./a.png",
+            "https://x.localhost/a.png",
+            "https://printer/a.png",
+            "https://printer.local/a.png",
+            "https://db.internal/a.png",
+            "https://127.0.0.1/a.png",
+            "https://127.1/a.png",
+            "https://2130706433/a.png",
+            "https://0x7f.0.0.1/a.png",
+            "https://10.0.0.1/a.png",
+            "https://169.254.169.254/latest/meta-data",
+            "https://[::1]/a.png",
+            "https://[::ffff:10.0.0.1]/a.png",
+            "https://user:word@example.com/a.png",
+            "https://user@example.com/a.png",
+        ] {
+            assert!(!is_safe(source), "{source}");
+        }
+    }
+
+    #[test]
+    fn icons_are_taken_out_and_the_rest_stays() {
+        let good = json!({"src": "https://example.com/a.png", "sizes": ["48x48"]});
+        let item =
+            json!({"name": "t", "icons": [{"src": "javascript:alert(1)"}, good, {"src": "https://10.0.0.1/"}], "x": 1});
+        let (text, dropped) = without_unsafe_icons(item.to_string().as_bytes()).unwrap();
+        let left: Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((left, dropped), (json!({"name": "t", "icons": [good], "x": 1}), 2));
+        let escaped = br#"{"name":"t","\u0069cons":[{"src":"javascript:x"}]}"#;
+        assert_eq!(without_unsafe_icons(escaped), Some((br#"{"name":"t"}"#.to_vec(), 1)));
+        for fine in [json!({"name": "t"}), json!({"name": "t", "icons": []}), json!({"name": "icons", "icons": [good]})]
+        {
+            assert_eq!(without_unsafe_icons(fine.to_string().as_bytes()), None, "{fine}");
+        }
+    }
+
+    #[test]
+    fn a_description_is_bounded_wherever_it_stands() {
+        let long = "é".repeat(50);
+        let nested = json!({"name": "t", "inputSchema": {"properties": {"a": {"description": long}}}}).to_string();
+        assert_eq!(too_long_description(nested.as_bytes(), 99), Some(100));
+        assert_eq!(too_long_description(nested.as_bytes(), 100), None);
+        let other = json!({"name": "t", "description": "short", "default": long}).to_string();
+        assert_eq!(too_long_description(other.as_bytes(), 60), None);
+    }
+}
