@@ -256,7 +256,7 @@ fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {
     let code = std::str::from_utf8(scan::find(members, text, "code")?.of(text)).ok()?;
     let code = code.parse::<i64>().ok()?;
     let message = scan::find(members, text, "message")?;
-    scan::as_str(message.of(text))?;
+    scan::as_words(message.of(text))?;
     Some(ErrorObject { code, message, data: scan::find(members, text, "data") })
 }
 
@@ -264,7 +264,7 @@ fn error_object(text: &[u8], members: &[Member]) -> Option<ErrorObject> {
 fn is_id(raw: &[u8]) -> bool {
     raw.len() <= MAX_ID
         && match raw {
-            [b'"', ..] => true,
+            [b'"', ..] => scan::as_str(raw).is_some(),
             [b'-', digits @ ..] | digits => !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
         }
 }
@@ -348,7 +348,7 @@ impl ErrorObject {
     /// The message as text.
     #[must_use]
     pub fn message(self, text: &[u8]) -> Cow<'_, str> {
-        scan::as_str(self.message.of(text)).unwrap_or_default()
+        scan::as_words(self.message.of(text)).unwrap_or_default()
     }
 
     /// `data` as JSON text.

@@ -11,7 +11,7 @@ pub use fault::{Fault, Flaw};
 pub use span::{Member, Members, Span, find};
 use text::is_plain;
 pub(crate) use text::plain_run;
-pub use text::{as_str, unescape};
+pub use text::{as_str, as_words, unescape};
 
 /// How exact the keys of an object have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

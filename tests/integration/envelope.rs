@@ -452,3 +452,33 @@ async fn reserved_codes_of_servers_are_not_relayed() {
         assert_eq!(answer.json()["error"]["message"], "as you wish");
     }
 }
+
+/// Half of a surrogate pair is no text: two names or ids that differ in it would read alike. In both eras, wherever a string is
+/// kept, looked up or compared.
+#[tokio::test]
+async fn a_lone_surrogate_names_nothing() {
+    let server = Upstream::http(modern(&["t", "\u{fffd}"])).await;
+    let gate = Gate::start(json!({"servers": {"a": server.config()}})).await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let meta = with_meta(json!({}))["_meta"].clone();
+    for (id, method, params, code) in [
+        (r#""\ud800""#, "tools/list", "", -32600),
+        (r#""a\udc00b""#, "tools/list", "", -32600),
+        (r#""\ud800\ud800""#, "tools/list", "", -32600),
+        ("1", "tools/call", r#""name":"\ud800","arguments":{},"#, -32602),
+        ("1", "tools/call", r#""name":"a__t\udfff","arguments":{},"#, -32602),
+        ("1", "resources/read", r#""uri":"a+test://\ud800","#, -32602),
+        ("1", "tools/list", r#""cursor":"\ud800","#, -32602),
+        (r#""\ud83d\ude00""#, "tools/list", "", 0),
+    ] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{meta}}}}}"#);
+        let new = Request::modern("/mcp", method, json!({})).with("Mcp-Name", "x").body(body.clone());
+        let old = session.post(body.replace("io.modelcontextprotocol/protocolVersion", "x/y"));
+        let expected = if code == -32602 { [-32602, -32020, -32601, -32002] } else { [code; 4] };
+        for request in [new, old] {
+            let answer = request.send(gate.address).await;
+            assert!(expected.contains(&answer.code()), "{body}: {}", answer.text());
+        }
+    }
+    assert_eq!(server.count("tools/call"), 0);
+}

@@ -106,6 +106,32 @@ fn members_stand_where_they_are_said_to() {
 }
 
 #[test]
+fn half_a_pair_is_no_text() {
+    for raw in [
+        r#""\ud800""#,
+        r#""a\udc00b""#,
+        r#""\ud83d!""#,
+        r#""\ud83d\u0041""#,
+        r#""\ud83d\ud83d\ude00""#,
+        r#""\ude00\ud83d""#,
+        r#""\\\uDFFF""#,
+        r#""\ud83d\\ude00""#,
+    ] {
+        assert_eq!(as_str(raw.as_bytes()), None, "{raw}");
+        assert!(as_words(raw.as_bytes()).unwrap().contains('\u{fffd}'), "{raw}");
+    }
+    for (raw, text) in [
+        (r#""\ud83d\ude00\uD83D\uDE00""#, "😀😀"),
+        (r#""\\ud800""#, r"\ud800"),
+        (r#""\\\\ud800\n""#, "\\\\ud800\n"),
+        (r#""\ufffd""#, "\u{fffd}"),
+    ] {
+        assert_eq!(as_str(raw.as_bytes()).unwrap(), text, "{raw}");
+    }
+    assert_eq!(as_words(b"7"), None);
+}
+
+#[test]
 fn escapes_resolve() {
     for (raw, text) in [
         (r"a\u0041\n", "aA\n"),

@@ -111,11 +111,40 @@ fn unicode(tail: &str) -> (char, usize) {
     (char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
 }
 
-/// The text of a scanned string value (quotes included in `raw`), or `None` when it is not a string.
+/// The text of a scanned string value (quotes included in `raw`); `None` when it is not a string, or has a surrogate alone,
+/// which is no text: two such strings that differ would read alike. For what is looked up, compared or kept.
 #[must_use]
 pub fn as_str(raw: &[u8]) -> Option<Cow<'_, str>> {
+    match raw {
+        [b'"', inner @ .., b'"'] if !has_lone_surrogate(inner) => Some(unescape(inner)),
+        _ => None,
+    }
+}
+
+/// The same for what people read alone: a surrogate alone becomes the character that stands for what cannot be read.
+#[must_use]
+pub fn as_words(raw: &[u8]) -> Option<Cow<'_, str>> {
     match raw {
         [b'"', inner @ .., b'"'] => Some(unescape(inner)),
         _ => None,
     }
+}
+
+/// Whether some `\\u` of a scanned string is one half of a pair without the other.
+fn has_lone_surrogate(inner: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = inner.get(at..).and_then(|rest| memchr::memchr(b'\\', rest)) {
+        at += found;
+        let unit = |from: usize| {
+            let digits = inner.get(from..from + 6)?.strip_prefix(b"\\u")?;
+            u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+        };
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..0xDC00), Some(0xDC00..0xE000)) => 12,
+            (Some(0xD800..0xE000), _) => return true,
+            (Some(_), _) => 6,
+            (None, _) => 2,
+        };
+    }
+    false
 }
