@@ -1,6 +1,7 @@
 //! What may come back: how much, without which secrets, with links to where. It judges decoded text and a size; it knows no
 //! JSON and no wire format, and it changes nothing by itself.
 
+mod keyed;
 mod secrets;
 
 use std::borrow::Cow;
@@ -27,8 +28,8 @@ pub struct Spec {
     pub max_bytes: Option<u64>,
     /// Patterns whose matches are replaced, in every text of a result.
     pub redact: Vec<Redact>,
-    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, passwords in connection
-    /// strings and URLs.
+    /// Replaces what has the shape of a known secret: cloud keys, tokens, private keys, JWTs, keys of this gateway, passwords in
+    /// connection strings and URLs, and what stands behind a word such as `password` or `api_key`.
     pub secrets: bool,
     /// Schemes that resource links may have, such as `[https, file]`; other links are taken out. All of them without it.
     pub link_schemes: Option<Vec<String>>,
@@ -151,6 +152,12 @@ impl Response {
             Cow::Owned(changed) if changed != text => Some(changed),
             _ => None,
         }
+    }
+
+    /// The same for a text that is the value of a member.
+    #[must_use]
+    pub fn redact_member(&self, name: &str, text: &str) -> Option<String> {
+        self.secrets.and_then(|shapes| shapes.replace_member(name, text)).or_else(|| self.redact(text))
     }
 
     /// The same for the name of a member: known shapes alone, because a pattern could break what everybody reads.

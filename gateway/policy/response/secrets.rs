@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use super::keyed::Keyed;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// What a secret is called, and its shape. Where a shape has a group `keep`, that part stays.
@@ -26,6 +27,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("Hugging Face token", r"\bhf_[A-Za-z0-9]{30,}"),
     ("SendGrid key", r"\bSG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     ("DigitalOcean token", r"\bdo[opr]_v1_[a-f0-9]{64}"),
+    ("Lockgate key", r"\blg_[0-9a-f]{16}_[0-9a-f]{32,64}"),
     ("Vault token", r"\bhv[sbr]\.[A-Za-z0-9_-]{24,}"),
     ("Telegram token", r"\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b"),
     (
@@ -34,6 +36,10 @@ const SHAPES: &[(&str, &str)] = &[
     ),
     ("age key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}"),
     ("JWT", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    (
+        "basic credentials",
+        r#"(?i)(?P<keep>\bauthorization["'\\]{0,3}\s{0,4}[:=]\s{0,4}["'\\]{0,3}basic\s{1,4})[A-Za-z0-9+/]{6,}={0,2}"#,
+    ),
     ("bearer token", r"(?i)(?P<keep>\bbearer\s{1,4})[A-Za-z0-9._~+/-]{20,}={0,2}"),
     ("password", r"(?P<keep>\b[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\x22]{0,128}:)[^\s/@'\x22]{1,256}(?P<end>@)"),
     (
@@ -47,6 +53,7 @@ const SHAPES: &[(&str, &str)] = &[
 pub(super) struct Shapes {
     any: RegexSet,
     each: Vec<(Regex, String)>,
+    keyed: Keyed,
 }
 
 impl Shapes {
@@ -63,7 +70,8 @@ impl Shapes {
             let end = if shape.contains("?P<end>") { "${end}" } else { "" };
             Ok((RegexBuilder::new(shape).build().map_err(words)?, format!("{kept}[redacted: {name}]{end}")))
         });
-        Ok(Self { any: any.map_err(words)?, each: each.collect::<Result<_, String>>()? })
+        let keyed = Keyed::compile().map_err(words)?;
+        Ok(Self { any: any.map_err(words)?, each: each.collect::<Result<_, String>>()?, keyed })
     }
 
     /// The text without secrets, if it has some.
@@ -74,6 +82,14 @@ impl Shapes {
             let before = out.as_deref().unwrap_or(text);
             out = Some(regex.replace_all(before, with.as_str()).into_owned());
         }
-        out
+        self.keyed.replace(out.as_deref().unwrap_or(text)).or(out)
+    }
+
+    /// The value of a member, as its name has it.
+    pub(super) fn replace_member(&self, name: &str, text: &str) -> Option<String> {
+        let named = format!("{name}: {text}");
+        // A text of several words is looked at by itself.
+        let is_one = !text.contains(char::is_whitespace);
+        (is_one && self.keyed.replace(&named).is_some()).then(|| "[redacted: password]".to_owned())
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
         Place::Key => rule.redact_key(text),
         Place::Value(key) => {
             let key = if key.is_empty() { of } else { key };
-            rule.redact(text).or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
+            rule.redact_member(key, text).or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
         }
     };
     strings::rewrite(text, &mut change)
