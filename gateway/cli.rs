@@ -202,7 +202,16 @@ fn unconfigured(command: &Command, sources: &Sources, json: bool) -> Option<Exit
             Some(print(&serde_json::to_string_pretty(&schema).unwrap_or_default()))
         }
         Command::Audit(command) => {
-            let (text, code) = verify::run(command, &sources.cwd, json);
+            // Only a configuration that is named: which trail this is of, nobody else can know.
+            let key = match sources.config.is_some().then(|| lockgate_config::load(sources)) {
+                Some(Ok(loaded)) => loaded.config.telemetry.audit.and_then(|audit| audit.key),
+                Some(Err(report)) => {
+                    let _ = mistaken(&report, json, false);
+                    return Some(ExitCode::from(2));
+                }
+                None => None,
+            };
+            let (text, code) = verify::run(command, key, &sources.cwd, json);
             print(&text);
             Some(code)
         }

@@ -1,4 +1,5 @@
-//! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes nothing, and needs no configuration.
+//! `lockgate audit verify`: reads the files of a trail and says whether it holds. It changes nothing. It needs
+//! no configuration; of one that is named, it takes the key of the trail.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +23,7 @@ pub(crate) enum Command {
         /// Files of one trail, in any order
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// File with the key (`audit.key`) that the trail was written with
+        /// File with the key that the trail was written with; without it, `audit.key` of the configuration that `--config` names
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
         /// A record that is known from elsewhere, such as from the log; may be repeated
@@ -34,9 +35,9 @@ pub(crate) enum Command {
     },
 }
 
-/// Runs the command, in this folder.
-pub(crate) fn run(command: &Command, cwd: &Path, json: bool) -> (String, ExitCode) {
-    match report(command, cwd) {
+/// Runs the command, in this folder; `key` is that of the configuration, if one was named that has one.
+pub(crate) fn run(command: &Command, key: Option<String>, cwd: &Path, json: bool) -> (String, ExitCode) {
+    match report(command, key, cwd) {
         Ok(report) => {
             let code = if report.intact { ExitCode::SUCCESS } else { ExitCode::FAILURE };
             let text = if json { serde_json::to_string_pretty(&report).unwrap_or_default() } else { words(&report) };
@@ -47,12 +48,15 @@ pub(crate) fn run(command: &Command, cwd: &Path, json: bool) -> (String, ExitCod
     }
 }
 
-fn report(command: &Command, cwd: &Path) -> anyhow::Result<Report> {
+fn report(command: &Command, configured: Option<String>, cwd: &Path) -> anyhow::Result<Report> {
     let Command::Verify { files, key_file, anchor, part } = command;
     if files.len() > MAX_FILES {
         return Err(anyhow!("more than {MAX_FILES} files"));
     }
-    let key = key_file.as_ref().map(|file| short(&cwd.join(file))).transpose()?;
+    let key = match key_file {
+        Some(file) => Some(short(&cwd.join(file))?),
+        None => configured,
+    };
     let parsed = anchor.iter().map(|text| text.parse().map_err(|error| anyhow!("--anchor {text}: {error}")));
     let mut anchors = parsed.collect::<anyhow::Result<Vec<Anchor>>>()?;
     let extent = if *part { Extent::Part } else { Extent::Whole };

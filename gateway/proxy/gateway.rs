@@ -268,7 +268,7 @@ impl Gateway {
     }
 }
 
-/// Ends idle sessions, now and then.
+/// Ends idle sessions, and those and the streams of keys that have expired, now and then.
 async fn sweep(gateway: Arc<Gateway>) {
     loop {
         let idle = gateway.setup.load().config.limits.session_idle;
@@ -282,6 +282,14 @@ async fn sweep(gateway: Arc<Gateway>) {
         for session in gateway.sessions.expire(idle) {
             gateway.end_session(&session);
         }
+        // A key that expires tells nobody of it.
+        let setup = gateway.setup();
+        for session in gateway.sessions.all() {
+            if setup.authenticator.current(&session.principal()).is_none() {
+                gateway.end_session(&session);
+            }
+        }
+        let _ = gateway.hub.news.send(hub::News::Catalog);
     }
 }
 

@@ -142,6 +142,12 @@ async fn the_trail_verifies_until_somebody_touches_it() {
     };
     let (code, report) = verify();
     assert_eq!((code, &report["closed"], &report["last"]), (Some(0), &json!(true), &json!(5)), "{report}");
+    // The key of the configuration that is named serves as well.
+    let configuration = gate.folder.path().join("lockgate.json");
+    let mut configured = command();
+    configured.args(["audit", "verify", "--config"]).arg(&configuration).arg(&file);
+    let configured = configured.output().unwrap();
+    assert!(configured.status.success() && text(&configured).contains("intact"), "{}", text(&configured));
     let good = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<Value> = good.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
