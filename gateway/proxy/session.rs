@@ -25,8 +25,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
-use crate::catalog::View;
-use crate::catalog::mark::ListMarks;
+use crate::catalog::{View, mark::ListMarks};
 use crate::face::Endpoint;
 use crate::shares::{Share, Shares};
 use crate::talk;
