@@ -1,9 +1,11 @@
 //! Who may hold what, and for how long: the primitives that bound places and bytes for every layer. They know nothing of
 //! requests, servers or the protocol.
 
+mod apart;
 pub mod budget;
 mod concurrency;
 mod pool;
 
+pub use apart::{Apart, Turn};
 pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
 pub use pool::{Pool, Pools};

@@ -167,6 +167,7 @@ impl Check<'_> {
                 bytes_in_flight: limits.bytes_in_flight.size(),
                 concurrent_requests: limits.concurrent_requests.size(),
                 queued_requests: limits.queued_requests.size(),
+                queued_judgements: limits.queued_judgements.size(),
                 page_items: limits.page_items.size(),
                 discovery_deadline: limits.discovery_deadline.duration(),
                 streams_per_principal: limits.streams_per_principal.size(),

@@ -119,6 +119,11 @@ impl Arguments {
         self.rules.iter().any(|rule| rule.set.is_some())
     }
 
+    /// Whether some rule has to parse a statement.
+    pub(crate) fn parses(&self) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.structural).any(|rule| matches!(rule, Structural::Sql(_)))
+    }
+
     /// Holds arguments against the rules, putting in what they set.
     pub(crate) fn check(&self, arguments: &mut Value, pass: &mut Pass) -> Result<(), Refusal> {
         if let (Some(named), Value::Object(object)) = (&self.named, &*arguments)

@@ -6,11 +6,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::Refusal;
-use crate::arguments::{self, Pass};
+use crate::arguments::{self, Arguments, Pass};
 use crate::condition::World;
 use crate::policy::{Because, DEFAULT, Denied, Passed, Policy, Question};
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
+
+/// Bytes of arguments that are judged in less than 5 ms, whatever the rules and the arguments are.
+pub const ALWAYS_QUICK: usize = 128;
+/// The same where no statement has to be parsed.
+const QUICK: usize = 16 * 1024;
 
 impl Policy {
     /// Whether a call may be made with these arguments (JSON text).
@@ -34,6 +39,24 @@ impl Policy {
             State::Hidden(hidden) => Err(self.denied(hidden)),
             State::Judged(judged) => self.decide(judged, dry, question, arguments),
         }
+    }
+
+    /// Whether the judgement on arguments of this size can take longer than a thread that serves others may be held: the
+    /// parser of SQL takes milliseconds for a short text that was made for that.
+    #[must_use]
+    pub fn judges_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
+        if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
+            return false;
+        }
+        if bytes > QUICK {
+            return true;
+        }
+        let mut rules: Vec<u32> = verdict.dry.as_deref().map(|dry| dry.guards.to_vec()).unwrap_or_default();
+        if let State::Judged(judged) = &verdict.state {
+            rules.extend(judged.allows.iter().chain(&judged.guards));
+        }
+        let parses = |at: u32| self.rule(at).and_then(|rule| rule.arguments.as_ref()).is_some_and(Arguments::parses);
+        rules.into_iter().any(parses)
     }
 
     /// How policies in dry run would deny a call that may be made, going by the arguments that its server gets.

@@ -36,6 +36,7 @@ pub use class::Class;
 pub use compile::{MAX_POLICIES, Mistake};
 pub use config::{Allow, Config, Document, Entry, Lists, differences};
 pub use explain::{Explanation, Step};
+pub use judge::ALWAYS_QUICK;
 pub use limiter::{Held, Limiter, Local, Quota};
 pub use overlap::Overlap;
 pub use policy::{Because, DEFAULT, Denied, Passed, Policy, Question};

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{Because, Denied, Held, Kind, Passed, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, Because, Denied, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -137,6 +137,21 @@ pub(crate) fn authorize(asked: &Asked) -> Result<Permitted, Problem> {
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => task(asked),
         other => Err(Problem::method_not_found(other.as_str())),
     }
+}
+
+/// Whether the decision may take so long that it has to be made apart.
+pub(crate) fn is_slow(asked: &Asked) -> bool {
+    let bytes = asked.request.param("arguments").map_or(0, <[u8]>::len);
+    if bytes <= ALWAYS_QUICK {
+        return false;
+    }
+    let Some(name) = asked.request.param_str("name") else { return false };
+    let seen = match asked.request.method {
+        Method::ToolsCall => asked.view.tool(&name),
+        Method::PromptsGet => asked.view.prompt(&name),
+        _ => None,
+    };
+    seen.is_some_and(|seen| asked.setup.policy.judges_slowly(&seen.verdict, bytes))
 }
 
 /// Takes a request that is for no server in particular (lists, discovery) from its allowances.

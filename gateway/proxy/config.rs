@@ -48,6 +48,8 @@ pub struct Limits {
     pub concurrent_requests: usize,
     /// Calls that wait at once for all servers together.
     pub queued_requests: usize,
+    /// Large or difficult requests that wait to be looked at.
+    pub queued_judgements: usize,
     /// Items of one page of a list.
     pub page_items: usize,
     /// How long the first list waits for servers that are still starting.

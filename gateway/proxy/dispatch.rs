@@ -84,7 +84,8 @@ fn done(asked: &Asked, answer: Result<Text, Problem>) -> Reply {
 
 /// A request for one server.
 async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
-    let permitted = match authorize::authorize(&asked) {
+    let (asked, permitted) = decide(gateway, asked).await;
+    let permitted = match permitted {
         Ok(permitted) => permitted,
         Err(problem) => {
             audit_denial(gateway, &asked, &problem);
@@ -103,6 +104,27 @@ async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
             run_legacy(gateway, asked, permitted, session).await
         }
     }
+}
+
+/// The decision on a request. One that may take long is made apart, so that nothing else on this thread waits for it.
+async fn decide(gateway: &Gateway, asked: Box<Asked>) -> (Box<Asked>, Result<Permitted, Problem>) {
+    if !authorize::is_slow(&asked) {
+        let permitted = authorize::authorize(&asked);
+        return (asked, permitted);
+    }
+    // Boxed, as is everything that is rare, so that the future of a request stays small.
+    Box::pin(async move {
+        let Ok(turn) = gateway.apart.turn(asked.principal.key()).await else {
+            let wait = gateway.apart.limit().expected_wait();
+            return (asked, Err(Problem::too_many_judgements(wait)));
+        };
+        turn.run(move || {
+            let permitted = authorize::authorize(&asked);
+            (asked, permitted)
+        })
+        .await
+    })
+    .await
 }
 
 /// Whether a modern client wants to hear anything before the answer.

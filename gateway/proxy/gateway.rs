@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use lockgate_admission::{Apart, Bounds};
 use lockgate_authn::{Authenticator, Credentials, Principal};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
@@ -32,6 +33,9 @@ use crate::streams::Streams;
 use crate::{Config, legacy, modern};
 use lockgate_admission::budget::Budget;
 
+/// Bytes of a message that are read in less than the time that others may be held up.
+const LARGE: usize = 1024 * 1024;
+
 /// See the module.
 pub struct Gateway {
     setup: ArcSwap<Setup>,
@@ -45,6 +49,8 @@ pub struct Gateway {
     pub(crate) streams: Arc<Streams>,
     pub(crate) sole: Sole,
     budget: Arc<Budget>,
+    /// Where work is done that would hold up others.
+    pub(crate) apart: Apart,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     /// Where decisions and outcomes are recorded.
@@ -85,6 +91,9 @@ impl Gateway {
     ) -> Result<Arc<Self>, Unusable> {
         let setup = Setup::new(rules, None)?;
         let budget = Arc::new(Budget::new(setup.config.limits.bytes_in_flight));
+        // Half of the processors, so that those who serve others keep the other half.
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get() / 2);
+        let apart = Bounds { running: threads, waiting: setup.config.limits.queued_judgements };
         let gateway = Arc::new(Self {
             hub: Hub::new(setup.naming, &metrics),
             setup: ArcSwap::from_pointee(setup),
@@ -94,6 +103,7 @@ impl Gateway {
             streams: Arc::default(),
             sole: Sole::default(),
             budget,
+            apart: Apart::new(apart),
             metrics,
             tracer,
             audit,
@@ -204,8 +214,14 @@ impl Gateway {
     }
 
     async fn post(self: &Arc<Self>, setup: Arc<Setup>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
-        let depth = setup.config.limits.depth;
-        let message = match jsonrpc::parse(body.clone(), depth, From::Client) {
+        let parsed = match self.parse(&setup, &principal, body.clone()).await {
+            Ok(parsed) => parsed,
+            Err(problem) => {
+                self.unmade(&problem, &inbound);
+                return problem.reply(None, Era::Legacy);
+            }
+        };
+        let message = match parsed {
             Ok(message) => message,
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
                 return legacy::batch(self, &setup, &principal, &inbound, &body).await;
@@ -217,6 +233,25 @@ impl Gateway {
             }
         };
         self.message(setup, principal, &inbound, message).await
+    }
+
+    /// Reads a message; a large one apart, so that nothing else on this thread waits for it.
+    async fn parse(
+        &self,
+        setup: &Setup,
+        principal: &Principal,
+        body: Bytes,
+    ) -> Result<Result<Message, Refusal>, Problem> {
+        let depth = setup.config.limits.depth;
+        if body.len() <= LARGE {
+            return Ok(jsonrpc::parse(body, depth, From::Client));
+        }
+        Box::pin(async move {
+            let turn = self.apart.turn(principal.key()).await;
+            let turn = turn.map_err(|_| Problem::too_many_judgements(self.apart.limit().expected_wait()))?;
+            Ok(turn.run(move || jsonrpc::parse(body, depth, From::Client)).await)
+        })
+        .await
     }
 
     /// Picks the era of a message (protocol: versioning) and hands it to that era's steps.

@@ -22,7 +22,7 @@ impl Gateway {
     pub fn observe(&self) {
         self.metrics.sessions().set(self.session_count());
         self.metrics.streams().set(self.stream_count());
-        let (mut running, mut waiting) = (0, 0);
+        let (mut running, mut waiting) = (self.apart.limit().running(), self.apart.limit().waiting());
         for server in self.servers() {
             running += server.calls().running();
             waiting += server.calls().waiting();

@@ -112,6 +112,16 @@ impl Problem {
         self.outcome == Outcome::Cancelled
     }
 
+    /// There is no thread for what takes long, and too many wait for one.
+    pub(crate) fn too_many_judgements(wait: Duration) -> Self {
+        let words = "too many large or difficult requests wait to be looked at (limits.queued_judgements)";
+        let mut problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        problem.data = Some(json!({"reason": "judgements", "retryAfterMs": ms}));
+        problem.retry_after = Some(wait);
+        problem
+    }
+
     /// The same answer for what does not exist and for what policy hides.
     pub(crate) fn unknown(what: &str, name: &str) -> Self {
         let name: String = name.chars().take(128).collect();

@@ -77,7 +77,8 @@ impl Crowd {
             tasks.spawn(async move {
                 while !stop.load(Ordering::Relaxed) {
                     let answer = request.send(address).await;
-                    if answer.json().get("result").is_some() {
+                    let answer = answer.json();
+                    if answer.get("result").is_some_and(|result| result["isError"] != true) {
                         answered.fetch_add(1, Ordering::Relaxed);
                     } else {
                         refused.fetch_add(1, Ordering::Relaxed);
@@ -222,4 +223,60 @@ async fn a_slow_server_is_not_taken_for_a_stuck_one() {
     let gate = Gate::start(json!({"servers": {"a": slow.with(bounds)}})).await;
     let (a, b, c, d) = tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t"));
     assert_eq!([a.code(), b.code(), c.code(), d.code()], [0; 4]);
+}
+
+/// A statement of 64 KB that takes the parser as long as a statement may.
+fn difficult() -> String {
+    format!("SELECT {}1 FROM t", "(1+".repeat(20) + &"1, 1 +".repeat(10_000))
+}
+
+/// 32 callers whose statements take long to judge: probes and calls of others are answered at once, somebody else's
+/// statement gets its turn, and nothing slips by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn difficult_judgements_hold_up_nobody_else() {
+    let server = Upstream::http(modern(&["query"])).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("db.yaml");
+    let text = "policies:\n  - name: reads\n    effect: allow\n    what: { tools: [a/query] }\n    arguments:\n      /sql: { sql: {} }\n";
+    std::fs::write(&file, text).unwrap();
+    let policy = json!({"files": [file]});
+    let auth = json!({"keys_file": "keys.yaml"});
+    let gate = Gate::start(json!({"servers": {"a": server.config()}, "auth": auth, "policy": policy})).await;
+    let (greedy, fair) = (key(&gate, "greedy", &[]).await, key(&gate, "fair", &[]).await);
+    let query = |sql: &str, key: &str| {
+        let arguments = json!({"name": "a__query", "arguments": {"sql": sql}});
+        by(Request::modern("/mcp", "tools/call", arguments), key)
+    };
+    let sql = "SELECT name, count(*) FROM cities WHERE country = 'France' AND area > 1000 GROUP BY name ORDER BY name LIMIT 10";
+    let good = query(sql, &fair);
+    assert!(good.body.len() > 128);
+    assert_eq!(good.send(gate.address).await.code(), 0);
+    let began = Instant::now();
+    let alone = query(&difficult(), &greedy).send(gate.address).await;
+    assert!(
+        began.elapsed() > Duration::from_millis(100),
+        "not difficult any more: {:?} {}",
+        began.elapsed(),
+        alone.text()
+    );
+    let crowd = Crowd::start(&gate, 32, &query(&difficult(), &greedy));
+    until("the crowd is there", async || (crowd.refused.load(Ordering::Relaxed) > 0).then_some(())).await;
+    let mut probes = Vec::new();
+    for _ in 0..40 {
+        let began = Instant::now();
+        assert_eq!(Request::bare("GET", "/healthz", "").send(gate.address).await.status, 200);
+        let list = by(Request::modern("/mcp", "tools/list", json!({})), &fair).send(gate.address).await;
+        assert_eq!(list.code(), 0);
+        probes.push(began.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    probes.sort();
+    // 3.8 s where each held its thread; the time of a judgement is half a second at most.
+    assert!(p99(&probes) < Duration::from_millis(250), "{probes:?}");
+    let began = Instant::now();
+    let answer = good.send(gate.address).await;
+    assert_eq!(answer.code(), 0, "{}", answer.text());
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(crowd.answered.load(Ordering::Relaxed), 0, "none of these may pass");
+    assert_eq!(server.count("tools/call"), 2);
 }

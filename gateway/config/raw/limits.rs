@@ -21,6 +21,9 @@ pub struct Limits {
     pub concurrent_requests: Whole<1, 100_000, 100>,
     /// Calls that wait at once for all servers together, 0–100000, shared in the same way; one more is answered with 503.
     pub queued_requests: Whole<0, 100_000, 1000>,
+    /// Requests that wait to be looked at apart, because they are large or take long to judge, 0–10000; one more is answered
+    /// with 503. Half of the processors do this work.
+    pub queued_judgements: Whole<0, 10_000, 256>,
     /// Bytes of request bodies in work, of answers that their clients have not read, and of messages kept for clients that
     /// resume a stream, over all connections, 1MiB–16GiB; at least `http.body_bytes`. A larger answer cannot be delivered.
     pub bytes_in_flight: Size<0x10_0000, 0x4_0000_0000, 100_000_000>,
