@@ -16,7 +16,7 @@ use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::{Config, Loaded, Sources};
 use lockgate_egress::Connector;
-use lockgate_listener::{Receive, Server, Stdio};
+use lockgate_listener::{OperatorServer, Receive, Server, Stdio};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
@@ -26,12 +26,13 @@ use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::shutdown::Signals;
 use crate::{reload, shutdown, trail};
 
 /// How long running requests may take once the gateway is told to stop.
-const GRACE: Duration = Duration::from_secs(30);
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// How long the answers to those that are not finished by then may take to be written.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 /// Threads that serve clients.
 const MAX_WORKERS: usize = 16;
 
@@ -225,16 +226,19 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
     warn(&loaded);
-    let code = runtime()?.block_on(async {
+    let runtime = runtime()?;
+    let code = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
         let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
         let app = App::start(&loaded.config)?;
-        let admin = admin(&loaded.config, &app).await?;
+        let admin = admin(&loaded.config, &app)?;
         if let Some(first) = servers.first() {
             tell(first.address(), &loaded.config, admin);
         }
         let health = lockgate_admin::health_router(Arc::clone(&app));
         let other = if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app)) };
+        let time_to_drain = loaded.config.listener.drain;
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let ready = Arc::clone(&app);
         tokio::spawn(async move {
@@ -242,22 +246,24 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             ready.life.ready();
             tracing::info!("ready");
         });
-        let stop = CancellationToken::new();
+        let (stop, drain) = (CancellationToken::new(), servers.first().map(Server::drain));
         let workers = servers.into_iter().map(|server| worker(server, &app, other.clone(), stop.clone()));
         let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
-        shutdown::signal().await;
-        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
+        let cause = signals.next().await;
         app.life.shut_down();
+        shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
+        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
         app.gateway.stop();
         stop.cancel();
         tokio::spawn(end_calls(Arc::clone(&app)));
-        let cut = tokio::task::spawn_blocking(move || workers.into_iter().filter_map(|w| w.join().ok()).sum::<usize>())
-            .await?;
+        let cut = shutdown::join(workers, &app, &mut signals).await;
         app.close().await;
         app.life.stop();
         tracing::info!(cut, "stopped");
         anyhow::Ok(ExitCode::SUCCESS)
     })?;
+    // A worker that did not end when it was told to must not hold up the end.
+    runtime.shutdown_background();
     Ok((String::new(), code))
 }
 
@@ -305,9 +311,9 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
         };
         reload::watch(Arc::clone(&app), loaded, sources, log);
         let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
-        let stopping = Arc::clone(&app);
+        let (stopping, mut signals) = (Arc::clone(&app), Signals::listen()?);
         let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
-            shutdown::signal().await;
+            signals.next().await;
             stopping.gateway.stop();
             tokio::spawn(end_calls(stopping));
         });
@@ -320,17 +326,13 @@ pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
     Ok((String::new(), ExitCode::SUCCESS))
 }
 
-/// The operator's endpoints on an address of their own, if they have one.
-async fn admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
+/// The operator's endpoints on an address and a thread of their own, if they have one.
+fn admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
     let Some(address) = config.admin.listen else { return Ok(None) };
-    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| format!("admin.listen: {address}"))?;
-    let address = listener.local_addr()?;
+    let server = OperatorServer::bind(address).context("admin.listen")?;
+    let address = server.address();
     let router = lockgate_admin::health_router(Arc::clone(app)).merge(lockgate_admin::metrics_router(Arc::clone(app)));
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the operator's endpoints have ended");
-        }
-    });
+    server.start(router).context("admin.listen")?;
     Ok(Some(address))
 }
 

@@ -19,6 +19,8 @@ pub struct Config {
     pub sse: bool,
     /// Interval of comment lines on idle event streams.
     pub keep_alive: Duration,
+    /// How long whoever runs the server lets it answer between [`crate::Drain::begin`] and its end.
+    pub drain: Duration,
     pub limits: Limits,
 }
 
@@ -49,8 +51,26 @@ pub struct Limits {
     pub header_bytes: usize,
     /// Time to receive the header block, and again for the body (408).
     pub read_timeout: Duration,
+    pub unfinished: BodyLimits,
     /// How long a client may take none of what is written to it; then its connection ends.
     pub write_timeout: Duration,
-    /// Open connections; further ones wait in the accept queue.
+    /// Open connections. When they run out, the idlest goes that nobody known has used; if there is none, further ones wait.
     pub connections: usize,
+    /// Open connections of one address. One more is ended when none of its others can go.
+    pub connections_per_address: usize,
+}
+
+/// Bounds on request bodies that are not complete yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Bytes per second that a body has to bring, over five seconds (408).
+    pub rate: usize,
+    /// Bodies that take longer than a second, of one connection (503).
+    pub slow_per_connection: usize,
+    /// The same of one principal (503).
+    pub slow_per_principal: usize,
+    /// Bytes of all incomplete bodies of one connection (503).
+    pub bytes_per_connection: usize,
+    /// The same of one principal (503).
+    pub bytes_per_principal: usize,
 }

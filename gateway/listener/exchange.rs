@@ -3,16 +3,15 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
-};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::{Budget, Hold};
-use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
+use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::request::Tag;
@@ -20,12 +19,15 @@ use tower::ServiceExt;
 
 use crate::Receive;
 use crate::config::Config;
+use crate::fallback::Other;
 use crate::gate::{self, Gate};
-use crate::http::Other;
 use crate::intake::{self, Bounds};
 use crate::outflow::{Outflow, assemble, plain, respond};
 use crate::refusal::Refusal;
+use crate::request_headers::{accepts, bearer, check_framing, check_post};
+use crate::slots::Slots;
 use crate::sse::Sessions;
+use crate::unfinished::UnfinishedBodies;
 use crate::watch::{Active, Pulse};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -60,6 +62,10 @@ pub(crate) struct Shared {
     pub config: Config,
     pub gate: Gate,
     pub sessions: Arc<Sessions>,
+    pub unfinished: UnfinishedBodies,
+    pub slots: Arc<Slots>,
+    /// Clients are to go elsewhere with their next request.
+    pub draining: AtomicBool,
 }
 
 /// What all requests of a connection share.
@@ -91,16 +97,15 @@ pub(crate) type Reaction<O> = Response<Outflow<<O as Other>::Body>>;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Self {
-        Self { gate: Gate::new(&config), sessions: Arc::new(Sessions::new(config.limits.connections)), config }
-    }
-
-    /// Reads a body within the configured bounds.
-    pub(crate) async fn read<P>(&self, body: Incoming, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
-    where
-        P: AsRef<Budget>,
-    {
-        let bounds = Bounds { bytes: self.config.limits.body_bytes, time: self.config.limits.read_timeout };
-        intake::read(body, bounds, budget).await
+        let limits = &config.limits;
+        Self {
+            gate: Gate::new(&config),
+            sessions: Arc::new(Sessions::new(limits.connections)),
+            unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
+            slots: Slots::new(limits.connections, limits.connections_per_address),
+            draining: AtomicBool::new(false),
+            config,
+        }
     }
 }
 
@@ -112,31 +117,39 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     let given = request.headers().get(&REQUEST_ID).cloned();
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
     let given = given.filter(|_| tag.given().is_some());
-    let mut reaction = lockgate_telemetry::request::within(tag, react(link, request)).await;
+    let version = request.version();
+    let mut reaction = lockgate_telemetry::request::within(tag, react(&link, request)).await;
+    if let (Ok(reaction), true) = (&mut reaction, link.shared.draining.load(Ordering::Relaxed)) {
+        if version == Version::HTTP_2 {
+            link.pulse.go_away();
+        } else {
+            reaction.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
     if let (Ok(reaction), Some(id)) = (&mut reaction, given) {
         reaction.headers_mut().insert(REQUEST_ID.clone(), id);
     }
     reaction
 }
 
-async fn react<R: Receive, O: Other>(
-    link: Arc<Link<R, O>>,
-    request: Request<Incoming>,
-) -> Result<Reaction<O>, Infallible> {
+async fn react<R: Receive, O: Other>(link: &Link<R, O>, request: Request<Incoming>) -> Result<Reaction<O>, Infallible> {
     let active = link.pulse.begin();
+    if let Err(refusal) = check_framing(request.version(), request.headers(), &link.pulse) {
+        return Ok(refuse(&*link.receive, refusal));
+    }
     let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
         Ok(origin) => origin,
         Err(refusal) => return Ok(refuse(&*link.receive, refusal)),
     };
     let reacted = match path(request.uri().path(), link.shared.config.sse) {
-        Path::Mcp(endpoint) => mcp(&link, endpoint, request, active).await,
-        Path::Sse(endpoint) => crate::sse::open(&link, endpoint, request, active).await,
-        Path::Messages => crate::sse::message(&link, request).await,
+        Path::Mcp(endpoint) => mcp(link, endpoint, request, active).await,
+        Path::Sse(endpoint) => crate::sse::open(link, endpoint, request, active).await,
+        Path::Messages => crate::sse::message(link, request).await,
         Path::Metadata => match link.receive.metadata(request.uri().path()) {
             Some(document) => metadata(request.method(), request.headers(), document),
-            None => return Ok(other(&link, request).await),
+            None => return Ok(other(link, request).await),
         },
-        Path::Other => return Ok(other(&link, request).await),
+        Path::Other => return Ok(other(link, request).await),
     };
     let mut response = reacted.unwrap_or_else(|refusal| refuse(&*link.receive, refusal));
     if let Some(origin) = origin {
@@ -193,11 +206,11 @@ async fn mcp<R: Receive, O: Other>(
         let (mut headers, body) = open(request);
         check_post(&headers)?;
         let credentials = link.credentials(&mut headers)?;
-        let principal = match link.receive.identify(&endpoint, &credentials).await {
+        let principal = match link.identify(&endpoint, &credentials).await {
             Ok(principal) => principal,
             Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
         };
-        let (body, mut held) = link.shared.read(body, active).await?;
+        let (body, mut held) = link.read_body(body, &principal, active).await?;
         let inbound = Inbound { endpoint, peer: credentials.peer, principal, verb: Verb::Post(body), headers };
         let reply = link.receive.receive(inbound).await;
         let reply = fit(&*link.receive, reply, &mut held);
@@ -214,7 +227,7 @@ async fn mcp<R: Receive, O: Other>(
         return Err(Refusal::Accept);
     }
     let credentials = link.credentials(&mut headers)?;
-    let principal = match link.receive.identify(&endpoint, &credentials).await {
+    let principal = match link.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
@@ -243,85 +256,40 @@ fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
     (parts.headers, body)
 }
 
-/// What the headers of a message have to say.
-pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
-    // The two counts differ only when some header stands several times, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some() {
-        return Err(Refusal::ContentTypes);
+impl<R: Receive, O> Link<R, O> {
+    /// Who is behind an exchange on this connection.
+    pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+        let principal = self.receive.identify(endpoint, credentials).await?;
+        self.pulse.authenticate();
+        Ok(principal)
     }
-    if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
-        return Err(Refusal::ContentType);
-    }
-    let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
-    if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
-        return Err(Refusal::Encoding);
-    }
-    if !accepts(headers, &["application/json", "text/event-stream", "application/*", "text/*"]) {
-        return Err(Refusal::Accept);
-    }
-    Ok(())
-}
 
-/// `application/json`, in no other characters than UTF-8.
-fn is_json(value: &[u8]) -> bool {
-    let mut parts = value.split(|&b| b == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default();
-    let utf8 = |part: &[u8]| match part.split_at_checked(b"charset=".len()) {
-        Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
-            let set = set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\"")).unwrap_or(set);
-            set.eq_ignore_ascii_case(b"utf-8") || set.eq_ignore_ascii_case(b"utf8")
-        }
-        _ => true,
-    };
-    essence.eq_ignore_ascii_case(b"application/json") && parts.all(utf8)
-}
-
-/// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero never.
-fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
-    let values = headers.get_all(ACCEPT);
-    // Absent, or what nearly every client sends.
-    if values.iter().next().is_none_or(|value| value == "application/json, text/event-stream") {
-        return true;
-    }
-    values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let essence = parts.next().unwrap_or_default();
-        let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
-        let refused = |part: &str| {
-            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
-            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
-        };
-        known && !parts.any(refused)
-    })
-}
-
-impl<R, O> Link<R, O> {
     /// Takes the credentials of a request on this connection.
     pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
         let bearer = bearer(headers)?;
         Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
     }
-}
 
-/// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
-fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Refusal> {
-    // The two counts differ only when some header stands several times, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
-        return Err(Refusal::Authorization);
+    /// Reads a body of this principal within the configured bounds.
+    pub(crate) async fn read_body<P>(
+        &self,
+        body: Incoming,
+        principal: &Principal,
+        budget: P,
+    ) -> Result<(Bytes, Hold<P>), Refusal>
+    where
+        P: AsRef<Budget>,
+    {
+        let limits = &self.shared.config.limits;
+        let bounds = Bounds {
+            bytes: limits.body_bytes,
+            time: limits.read_timeout,
+            unfinished: &self.shared.unfinished,
+            connection: &self.pulse.unfinished,
+            principal: principal.key(),
+        };
+        intake::read(body, bounds, budget).await
     }
-    Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
-}
-
-/// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials too, which are not good.
-fn token(value: &HeaderValue) -> Option<String> {
-    let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
-    // RFC 9110, 11.1: the scheme is a token, which may go on.
-    let whole = !token.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-    let text = |token| match std::str::from_utf8(token) {
-        Ok(text) => text.to_owned(),
-        Err(_) => String::from_utf8_lossy(token).into_owned(),
-    };
-    (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| text(token.trim_ascii()))
 }
 
 /// Protected resource metadata: public, and the same for everybody.

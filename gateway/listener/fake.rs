@@ -21,8 +21,8 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, Limits};
-use crate::{Receive, Server};
+use crate::config::{BodyLimits, Config, Limits};
+use crate::{Drain, Receive, Server};
 
 type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
 
@@ -115,12 +115,21 @@ pub(crate) fn config() -> Config {
         tls: None,
         sse: true,
         keep_alive: Duration::from_secs(15),
+        drain: Duration::ZERO,
         limits: Limits {
             body_bytes: 1000,
             header_bytes: 2000,
             read_timeout: Duration::from_secs(10),
+            unfinished: BodyLimits {
+                rate: 100,
+                slow_per_connection: 2,
+                slow_per_principal: 3,
+                bytes_per_connection: 5000,
+                bytes_per_principal: 10_000,
+            },
             write_timeout: Duration::from_secs(10),
             connections: 100,
+            connections_per_address: 100,
         },
     }
 }
@@ -128,13 +137,14 @@ pub(crate) fn config() -> Config {
 /// A server that runs until it is stopped.
 pub(crate) struct Running {
     pub address: SocketAddr,
+    pub drain: Drain,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<std::io::Result<usize>>,
 }
 
 pub(crate) async fn start(config: Config, receive: Arc<Fake>, grace: Duration) -> Running {
     let server = Server::bind(config).unwrap();
-    let address = server.address();
+    let (address, drain) = (server.address(), server.drain());
     let (stop, stopped) = oneshot::channel::<()>();
     let other = tower::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
         let path = request.uri().path().to_owned();
@@ -142,7 +152,7 @@ pub(crate) async fn start(config: Config, receive: Arc<Fake>, grace: Duration) -
     });
     let shutdown = async { drop(stopped.await) };
     let ended = tokio::spawn(server.run(receive, other, shutdown, grace));
-    Running { address, stop, ended }
+    Running { address, drain, stop, ended }
 }
 
 impl Running {

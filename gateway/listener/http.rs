@@ -3,13 +3,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::Body;
-use hyper::body::Incoming;
+use futures_util::FutureExt;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -18,13 +16,13 @@ use lockgate_telemetry::Rejection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::Receive;
 use crate::config::Config;
 use crate::exchange::{Link, Shared, answer};
-use crate::outflow::BoxError;
+use crate::fallback::Other;
+use crate::slots::{AddressFull, Slot};
 use crate::tls::{self, Identity};
 use crate::watch::{self, Connections, Entry, Meter, Order, Pulse, Wire};
 
@@ -35,35 +33,12 @@ const STREAMS: u32 = 128;
 const MIN_BUFFER: usize = 8 * 1024;
 /// Room beside the headers, so that a body arrives in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
+/// What is written to a connection that its address may not have.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n";
+const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
 /// How often the certificate files are looked at.
 const RELOAD: Duration = Duration::from_secs(5);
-
-/// Whoever answers on all paths that are not MCP, such as an axum router.
-pub trait Other:
-    tower::Service<
-        Request<Incoming>,
-        Response = Response<<Self as Other>::Body>,
-        Error = std::convert::Infallible,
-        Future: Send,
-    > + Clone
-    + Send
-    + Sync
-    + 'static
-{
-    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
-}
-
-impl<S, B> Other for S
-where
-    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible, Future: Send>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    type Body = B;
-}
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +55,6 @@ pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     identity: Option<Arc<Identity>>,
-    permits: Arc<Semaphore>,
 }
 
 impl Server {
@@ -118,24 +92,23 @@ impl Server {
     fn around(listener: StdListener, config: Config) -> Result<Self, BindError> {
         let address = listener.local_addr().map_err(|cause| BindError::Address { address: config.listen, cause })?;
         let identity = config.tls.clone().map(Identity::load).transpose()?.map(Arc::new);
-        let permits = Arc::new(Semaphore::new(config.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
-        Ok(Self { listener, address, shared: Arc::new(Shared::new(config)), identity, permits })
+        Ok(Self { listener, address, shared: Arc::new(Shared::new(config)), identity })
     }
 
     fn beside(&self, listener: StdListener) -> Self {
-        Self {
-            listener,
-            address: self.address,
-            shared: Arc::clone(&self.shared),
-            identity: self.identity.clone(),
-            permits: Arc::clone(&self.permits),
-        }
+        Self { listener, address: self.address, shared: Arc::clone(&self.shared), identity: self.identity.clone() }
     }
 
     /// The bound address, port included.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What begins its end, also while it runs.
+    #[must_use]
+    pub fn drain(&self) -> Drain {
+        Drain(Arc::clone(&self.shared))
     }
 
     /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and cuts the rest. Gives the
@@ -152,6 +125,7 @@ impl Server {
     ) -> io::Result<usize> {
         let listener = TcpListener::from_std(self.listener)?;
         let connections = Connections::new(Arc::clone(receive.budget()));
+        self.shared.slots.add_loop(&connections);
         let app = App { shared: self.shared, receive, other, identity: self.identity, http: Http::default() };
         let app = Arc::new(app.configured());
         let (head, write) = (app.shared.config.limits.read_timeout, app.shared.config.limits.write_timeout);
@@ -160,22 +134,39 @@ impl Server {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looked = Instant::now();
         let mut shutdown = std::pin::pin!(shutdown);
+        // One that was accepted while every slot was taken.
+        let mut waiting: Option<Accepted> = None;
         loop {
             tokio::select! {
                 biased;
                 () = &mut shutdown => break,
                 _ = ticks.tick() => {
                     connections.sweep(tick, head, write);
+                    if waiting.is_some() {
+                        app.shared.slots.make_room();
+                    }
                     if let Some(identity) = app.identity.as_ref().filter(|_| looked.elapsed() >= RELOAD) {
                         looked = Instant::now();
                         Arc::clone(identity).look_in_background();
                     }
                 }
-                (permit, stream, remote) = accept(&listener, &self.permits) => {
-                    let entry = connections.add();
-                    tokio::spawn(serve(Arc::clone(&app), entry, stream, remote, permit));
+                () = app.shared.slots.freed(), if waiting.is_some() => {
+                    waiting = waiting.take().and_then(|accepted| app.begin(&connections, accepted));
+                }
+                accepted = accept(&listener), if waiting.is_none() => {
+                    waiting = app.begin(&connections, accepted);
+                    if waiting.is_some() {
+                        app.shared.slots.make_room();
+                    }
                 }
             }
+        }
+        // Whoever has been accepted by the kernel is answered too.
+        app.shared.draining.store(true, Ordering::Relaxed);
+        while waiting.is_none()
+            && let Some(Ok(accepted)) = listener.accept().now_or_never()
+        {
+            waiting = app.begin(&connections, accepted);
         }
         drop(listener);
         app.shared.sessions.close();
@@ -183,7 +174,19 @@ impl Server {
     }
 }
 
-fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
+/// Begins the end of all servers that share an address.
+pub struct Drain(Arc<Shared>);
+
+impl Drain {
+    /// New connections and requests are still answered. Clients are told to make further connections, because these are
+    /// going to be closed.
+    pub fn begin(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+        self.0.slots.go_away();
+    }
+}
+
+pub(crate) fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
@@ -197,18 +200,15 @@ fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     Ok(socket.into())
 }
 
-/// The next connection, once there is room for it. Survives failing accepts (out of files, a peer that left).
-async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (OwnedSemaphorePermit, TcpStream, SocketAddr) {
+type Accepted = (TcpStream, SocketAddr);
+
+/// The next connection. Survives failing accepts (out of files, a peer that left).
+async fn accept(listener: &TcpListener) -> Accepted {
     let mut pause = Duration::from_millis(5);
     loop {
-        let Ok(permit) = Arc::clone(permits).acquire_owned().await else {
-            std::future::pending::<()>().await;
-            continue;
-        };
         match listener.accept().await {
-            Ok((stream, remote)) => return (permit, stream, remote),
+            Ok(accepted) => return accepted,
             Err(error) => {
-                drop(permit);
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
@@ -237,7 +237,27 @@ impl Default for Http {
     }
 }
 
-impl<R, O> App<R, O> {
+impl<R: Receive, O: Other> App<R, O> {
+    /// Serves a connection, or gives it back while every slot is taken.
+    fn begin(self: &Arc<Self>, connections: &Arc<Connections>, (stream, remote): Accepted) -> Option<Accepted> {
+        match self.shared.slots.take(remote.ip()) {
+            Ok(Some(slot)) => {
+                let entry = connections.add(remote.ip());
+                tokio::spawn(serve(Arc::clone(self), entry, stream, remote, slot));
+                None
+            }
+            Ok(None) => Some((stream, remote)),
+            Err(AddressFull) => {
+                if self.identity.is_none() {
+                    // Read by whoever sends nothing before it; others see the connection end.
+                    let _ = stream.try_write(FULL);
+                }
+                self.receive.turned_away(Rejection::Overloaded, ADDRESS_FULL.into());
+                None
+            }
+        }
+    }
+
     fn configured(mut self) -> Self {
         let limits = &self.shared.config.limits;
         let headers = limits.header_bytes;
@@ -258,7 +278,7 @@ async fn serve<R: Receive, O: Other>(
     entry: Entry,
     stream: TcpStream,
     remote: SocketAddr,
-    permit: OwnedSemaphorePermit,
+    slot: Slot,
 ) {
     let (pulse, known, receive) = (Arc::clone(&entry.pulse), Arc::clone(&entry.pulse), Arc::clone(&app.receive));
     let write = app.shared.config.limits.write_timeout;
@@ -298,7 +318,7 @@ async fn serve<R: Receive, O: Other>(
         let words = format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
         receive.turned_away(Rejection::SlowClient, words.into());
     }
-    drop(permit);
+    drop(slot);
 }
 
 /// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without taking them.
@@ -326,11 +346,11 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let pulse = Arc::clone(&link.pulse);
+    pulse.speaks(two);
     let io = TokioIo::new(Wire::new(stream, Arc::clone(&pulse)));
     let link = Arc::new(link);
     let service = service_fn(move |request| answer(Arc::clone(&link), request));
     let ended = if two {
-        pulse.is_http2();
         drive(http.two.serve_connection(io, service), &pulse).await
     } else {
         drive(http.one.serve_connection(io, service), &pulse).await

@@ -1,28 +1,38 @@
-//! Reads a request body once, whole, within its bounds of size, time and memory. A body that came along with its
-//! headers costs no timer and no copy. It does not look at what it reads.
+//! Reads a request body once, whole, within its bounds of size, time, pace and memory. A body that came along with its
+//! headers costs no timer, no lock and no copy. It does not look at what it reads.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use lockgate_admission::budget::{Budget, Full, Hold};
+use tokio::time::Instant;
 
 use crate::refusal::Refusal;
+use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
 /// First guess at the size of a body that does not say how long it is.
 const GUESS: usize = 16 * 1024;
+/// A body that takes longer than this is slow.
+const SLOW: Duration = Duration::from_secs(1);
+/// How often the pace of a slow body is looked at, in seconds.
+const WINDOW: u64 = 5;
 
-/// How much may be read, and for how long.
+/// How much may be read, for how long, and whose it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct Bounds<'a> {
     pub bytes: usize,
     pub time: Duration,
+    pub unfinished: &'a UnfinishedBodies,
+    pub connection: &'a ConnectionUsage,
+    /// [`lockgate_authn::Principal::key`].
+    pub principal: u64,
 }
 
 /// The whole body, and what it holds of the budget.
-pub(crate) async fn read<B, P>(body: B, bounds: Bounds, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
+pub(crate) async fn read<B, P>(body: B, bounds: Bounds<'_>, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
 where
     B: Body<Data = Bytes>,
     P: AsRef<Budget>,
@@ -33,55 +43,133 @@ where
         if bytes > bounds.bytes {
             return Err(Refusal::TooLarge { limit: bounds.bytes });
         }
+        // Refused before it is sent, where there is no room for it now.
         held.grow(bytes).map_err(full)?;
     }
-    let bytes = {
-        let mut all = pin!(collect(body, bounds.bytes, declared, &mut held));
-        match std::future::poll_fn(|cx| Poll::Ready(all.as_mut().poll(cx))).await {
-            Poll::Ready(bytes) => bytes?,
-            Poll::Pending => tokio::time::timeout(bounds.time, all).await.map_err(|_| Refusal::Slow)??,
+    let mut body = pin!(body);
+    let mut received = Received { first: Bytes::new(), rest: None, total: 0, declared, limit: bounds.bytes };
+    // What is here already.
+    let complete = std::future::poll_fn(|cx| {
+        loop {
+            match body.as_mut().poll_frame(cx) {
+                Poll::Ready(frame) => {
+                    let ended = received.take(frame, &mut held, declared.is_none());
+                    if !matches!(ended, Ok(false)) || body.is_end_stream() {
+                        return Poll::Ready(ended.map(|_| true));
+                    }
+                }
+                Poll::Pending => return Poll::Ready(Ok(false)),
+            }
         }
-    };
-    Ok((bytes, held))
+    });
+    if !complete.await? {
+        // From here on only what has come counts, because what was declared may never come.
+        if declared.is_some() {
+            held.shrink(usize::MAX);
+            held.grow(received.total).map_err(full)?;
+        }
+        let unfinished = bounds.unfinished.begin(bounds.connection, bounds.principal);
+        read_rest(body, bounds, unfinished, &mut received, &mut held).await?;
+    }
+    Ok((received.into_bytes(), held))
 }
 
 fn full(_: Full) -> Refusal {
     Refusal::Memory
 }
 
-async fn collect<B, P>(body: B, limit: usize, declared: Option<usize>, held: &mut Hold<P>) -> Result<Bytes, Refusal>
+/// The frames that come later, each in its time.
+async fn read_rest<B, P>(
+    mut body: Pin<&mut B>,
+    bounds: Bounds<'_>,
+    mut unfinished: UnfinishedBody<'_>,
+    received: &mut Received,
+    held: &mut Hold<P>,
+) -> Result<(), Refusal>
 where
     B: Body<Data = Bytes>,
     P: AsRef<Budget>,
 {
-    let mut body = pin!(body);
-    let mut first = Bytes::new();
-    let mut rest: Option<BytesMut> = None;
-    let mut total = 0;
-    while let Some(frame) = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { continue };
-        total += data.len();
-        if total > limit {
-            return Err(Refusal::TooLarge { limit });
+    unfinished.add_bytes(received.total)?;
+    let (begun, mut looked, mut before) = (Instant::now(), Instant::now(), received.total);
+    let end = begun + bounds.time;
+    let mut timer = pin!(tokio::time::sleep_until(end.min(begun + SLOW)));
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)) => frame,
+            () = &mut timer => {
+                let now = Instant::now();
+                if now >= end {
+                    return Err(Refusal::Slow);
+                }
+                unfinished.mark_slow()?;
+                if now >= looked + Duration::from_secs(WINDOW) {
+                    if received.total - before < bounds.unfinished.least_bytes(WINDOW) {
+                        return Err(Refusal::Pace);
+                    }
+                    (looked, before) = (now, received.total);
+                }
+                timer.as_mut().reset(end.min(looked + Duration::from_secs(WINDOW)));
+                continue;
+            }
+        };
+        let length = received.total;
+        if received.take(frame, held, true)? {
+            return Ok(());
         }
-        if declared.is_none() {
-            held.grow(data.len()).map_err(full)?;
-        }
-        if total == data.len() {
-            first = data;
-        } else {
-            let rest = rest.get_or_insert_with(|| {
-                let mut all = BytesMut::with_capacity(declared.unwrap_or(GUESS).max(total));
-                all.extend_from_slice(&first);
-                all
-            });
-            rest.extend_from_slice(&data);
-        }
+        unfinished.add_bytes(received.total - length)?;
         if body.is_end_stream() {
-            break;
+            return Ok(());
         }
     }
-    Ok(rest.map_or(first, BytesMut::freeze))
+}
+
+/// The part of a body that is here.
+struct Received {
+    first: Bytes,
+    rest: Option<BytesMut>,
+    total: usize,
+    declared: Option<usize>,
+    limit: usize,
+}
+
+impl Received {
+    /// Adds a frame, which takes its part of the budget when it is `counted`; `true` at the end of the body.
+    fn take<E, P>(
+        &mut self,
+        frame: Option<Result<http_body::Frame<Bytes>, E>>,
+        held: &mut Hold<P>,
+        counted: bool,
+    ) -> Result<bool, Refusal>
+    where
+        P: AsRef<Budget>,
+    {
+        let Some(frame) = frame else { return Ok(true) };
+        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { return Ok(false) };
+        self.total += data.len();
+        if self.total > self.limit {
+            return Err(Refusal::TooLarge { limit: self.limit });
+        }
+        if counted {
+            held.grow(data.len()).map_err(full)?;
+        }
+        if self.total == data.len() {
+            self.first = data;
+            return Ok(false);
+        }
+        let rest = self.rest.get_or_insert_with(|| {
+            let mut all = BytesMut::with_capacity(self.declared.unwrap_or(GUESS).max(self.total));
+            all.extend_from_slice(&self.first);
+            all
+        });
+        rest.extend_from_slice(&data);
+        Ok(false)
+    }
+
+    fn into_bytes(self) -> Bytes {
+        self.rest.map_or(self.first, BytesMut::freeze)
+    }
 }
 
 #[cfg(test)]

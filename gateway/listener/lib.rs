@@ -9,14 +9,19 @@ mod config;
 mod exchange;
 #[cfg(test)]
 mod fake;
+mod fallback;
 mod gate;
 mod http;
 mod intake;
+mod operators;
 mod outflow;
 mod refusal;
+mod request_headers;
+mod slots;
 mod sse;
 mod stdio;
 mod tls;
+mod unfinished;
 mod watch;
 
 use std::borrow::Cow;
@@ -27,9 +32,11 @@ use lockgate_authn::{Credentials, Principal};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_telemetry::Rejection;
 
-pub use config::{Clients, Config, Limits, Tls};
+pub use config::{BodyLimits, Clients, Config, Limits, Tls};
 pub use exchange::Remote;
-pub use http::{BindError, Other, Server};
+pub use fallback::Other;
+pub use http::{BindError, Drain, Server};
+pub use operators::OperatorServer;
 pub use stdio::{Stdio, serve_stdio};
 
 /// Whoever answers: the gateway, or a fake in tests.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use lockgate_admission::budget::DROPPED;
 use lockgate_protocol::{code, write};
@@ -14,6 +14,16 @@ use crate::Receive;
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
 const CALLERS_STREAMS: &str =
     "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
+const SLOW: &str = "the body did not arrive in time (http.read_timeout)";
+const PACE: &str = "the body arrives too slowly (http.body_rate)";
+const CONNECTION_BODIES: &str =
+    "too many slow bodies on this connection (http.slow_bodies_per_connection): send them faster, or one after another";
+const PRINCIPAL_BODIES: &str =
+    "too many slow bodies of this caller (http.slow_bodies_per_principal): send them faster, or one after another";
+const CONNECTION_BYTES: &str = "too many bytes of incomplete bodies on this connection \
+                                (http.unfinished_bytes_per_connection): send them one after another";
+const PRINCIPAL_BYTES: &str = "too many bytes of incomplete bodies of this caller \
+                               (http.unfinished_bytes_per_principal): send them one after another";
 const MEMORY: &str = "too many bytes are in flight (limits.bytes_in_flight): try again";
 
 /// A request that never reaches the proxy.
@@ -41,6 +51,20 @@ pub(crate) enum Refusal {
     },
     /// The body did not come in time.
     Slow,
+    /// Too little of the body comes in a second.
+    Pace,
+    /// The connection has too many bodies that are slow.
+    ConnectionBodies,
+    /// The caller has too many bodies that are slow.
+    PrincipalBodies,
+    /// The connection has too many bytes of bodies that are not complete.
+    ConnectionBytes,
+    /// The caller has too many bytes of bodies that are not complete.
+    PrincipalBytes,
+    /// More than one way to say where the body ends.
+    Framing,
+    /// `Expect` with something else than 100-continue.
+    Expectation,
     /// The body broke off or its framing is wrong.
     Broken,
     /// Every place is taken and the queue is full.
@@ -60,73 +84,105 @@ pub(crate) enum Refusal {
 impl Refusal {
     /// Status, JSON-RPC code and words.
     pub(crate) fn wire(self) -> (StatusCode, i64, Cow<'static, str>) {
-        let (status, code, words) = match self {
-            Self::NoHost => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "send exactly one Host header"),
-            Self::Host => (
-                StatusCode::MISDIRECTED_REQUEST,
-                code::FORBIDDEN,
-                "this Host is not served here: an operator can add it to the accepted hosts",
-            ),
-            Self::Origin => (
-                StatusCode::FORBIDDEN,
-                code::FORBIDDEN,
-                "this Origin is not allowed: an operator can add it to the accepted origins",
-            ),
-            Self::Authorization => {
-                (StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "send at most one Authorization header")
-            }
-            Self::Method { .. } => {
-                (StatusCode::METHOD_NOT_ALLOWED, code::INVALID_REQUEST, "this HTTP method is not served here")
-            }
-            Self::ContentType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                code::INVALID_REQUEST,
-                "Content-Type must be application/json, in UTF-8",
-            ),
-            Self::ContentTypes => {
-                (StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "send exactly one Content-Type header")
-            }
-            Self::Encoding => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                code::INVALID_REQUEST,
-                "send the body as it is: a Content-Encoding is not taken",
-            ),
-            Self::Accept => (
-                StatusCode::NOT_ACCEPTABLE,
-                code::INVALID_REQUEST,
-                "Accept must allow application/json or text/event-stream",
-            ),
-            Self::TooLarge { limit } => {
-                let words = format!("the message is longer than {limit} bytes");
-                return (StatusCode::PAYLOAD_TOO_LARGE, code::TOO_LARGE, words.into());
-            }
-            Self::Slow => (StatusCode::REQUEST_TIMEOUT, code::INVALID_REQUEST, "the body did not arrive in time"),
-            Self::Broken => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST, "the body is incomplete or badly framed"),
-            Self::Busy => {
-                (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, "too many requests are waiting: try again")
-            }
-            Self::Streams => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, ALL_STREAMS),
-            Self::CallersStreams => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, CALLERS_STREAMS),
-            Self::Memory => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, MEMORY),
-            // Without `Retry-After`: what was called may have had its effect.
-            Self::Unread => (StatusCode::SERVICE_UNAVAILABLE, code::OVERLOADED, DROPPED),
-            Self::NoSession => (StatusCode::NOT_FOUND, code::INVALID_REQUEST, "no such session"),
+        let code = match self {
+            Self::Host | Self::Origin => code::FORBIDDEN,
+            Self::TooLarge { .. } => code::TOO_LARGE,
+            _ if self.is_overload() => code::OVERLOADED,
+            _ => code::INVALID_REQUEST,
         };
-        (status, code, words.into())
+        (self.status(), code, self.words())
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Framing | Self::Broken => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin => StatusCode::FORBIDDEN,
+            Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::ContentType | Self::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Accept => StatusCode::NOT_ACCEPTABLE,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Slow | Self::Pace => StatusCode::REQUEST_TIMEOUT,
+            Self::NoSession => StatusCode::NOT_FOUND,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// There is no room now.
+    fn is_overload(self) -> bool {
+        self.status() == StatusCode::SERVICE_UNAVAILABLE
+    }
+
+    fn words(self) -> Cow<'static, str> {
+        let words = match self {
+            Self::NoHost => "send exactly one Host header",
+            Self::Host => "this Host is not served here: an operator can add it to the accepted hosts",
+            Self::Origin => "this Origin is not allowed: an operator can add it to the accepted origins",
+            Self::Authorization => "send at most one Authorization header",
+            Self::Method { .. } => "this HTTP method is not served here",
+            Self::ContentType => "Content-Type must be application/json, in UTF-8",
+            Self::ContentTypes => "send exactly one Content-Type header",
+            Self::Encoding => "send the body as it is: a Content-Encoding is not taken",
+            Self::Accept => "Accept must allow application/json or text/event-stream",
+            Self::Framing => "Transfer-Encoding must be `chunked`, once, and without Content-Length",
+            Self::Expectation => "no other expectation than 100-continue can be met",
+            Self::TooLarge { limit } => return format!("the message is longer than {limit} bytes").into(),
+            Self::Slow => SLOW,
+            Self::Pace => PACE,
+            Self::ConnectionBodies => CONNECTION_BODIES,
+            Self::PrincipalBodies => PRINCIPAL_BODIES,
+            Self::ConnectionBytes => CONNECTION_BYTES,
+            Self::PrincipalBytes => PRINCIPAL_BYTES,
+            Self::Broken => "the body is incomplete or badly framed",
+            Self::Busy => "too many requests are waiting: try again",
+            Self::Streams => ALL_STREAMS,
+            Self::CallersStreams => CALLERS_STREAMS,
+            Self::Memory => MEMORY,
+            // Without `Retry-After`: what was called may have had its effect.
+            Self::Unread => DROPPED,
+            Self::NoSession => "no such session",
+        };
+        words.into()
     }
 
     /// How it is counted.
     pub(crate) fn why(self) -> Rejection {
         match self {
-            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Broken => Rejection::Malformed,
+            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Framing | Self::Broken => {
+                Rejection::Malformed
+            }
             Self::Host => Rejection::Host,
             Self::Origin => Rejection::Origin,
-            Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept => Rejection::Unsupported,
+            Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept | Self::Expectation => {
+                Rejection::Unsupported
+            }
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
-            Self::Slow => Rejection::SlowClient,
+            Self::Slow | Self::Pace | Self::ConnectionBodies | Self::PrincipalBodies => Rejection::SlowClient,
+            Self::ConnectionBytes | Self::PrincipalBytes => Rejection::Overloaded,
             Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => Rejection::Overloaded,
             Self::NoSession => Rejection::Session,
         }
+    }
+
+    /// What stands in `data.reason` where a client may want to tell one from another.
+    fn reason(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Slow => "body_timeout",
+            Self::Pace => "body_rate",
+            Self::ConnectionBodies => "slow_bodies_per_connection",
+            Self::PrincipalBodies => "slow_bodies_per_principal",
+            Self::ConnectionBytes => "unfinished_bytes_per_connection",
+            Self::PrincipalBytes => "unfinished_bytes_per_principal",
+            Self::Busy => "overloaded",
+            Self::Streams => "streams",
+            Self::CallersStreams => "streams_per_principal",
+            Self::Memory => "bytes_in_flight",
+            Self::Unread => "answer_dropped",
+            _ => return None,
+        })
     }
 
     /// Tells who keeps the record, whatever the transport is.
@@ -137,7 +193,8 @@ impl Refusal {
     /// The error object as JSON text; `id` is the request's, when it is known.
     pub(crate) fn text(self, id: Option<&[u8]>) -> Bytes {
         let (_, code, words) = self.wire();
-        write::error(id, code, &words, None).into()
+        let data = self.reason().map(|reason| serde_json::json!({ "reason": reason }));
+        write::error(id, code, &words, data.as_ref()).into()
     }
 
     /// The whole response. Its body has no id, because the request was not read.
@@ -155,7 +212,11 @@ impl Refusal {
             Self::Encoding => {
                 headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             }
-            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory => {
+            // Where this body ends, and whether what follows is a request, is not known.
+            Self::Framing => {
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ if self.is_overload() && self != Self::Unread => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

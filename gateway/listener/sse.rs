@@ -22,10 +22,11 @@ use tokio::sync::mpsc;
 
 use crate::Receive;
 use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
-use crate::exchange::{Link, Reaction, check_post, preflight};
-use crate::http::Other;
+use crate::exchange::{Link, Reaction, preflight};
+use crate::fallback::Other;
 use crate::outflow::{EventStream, respond, stream};
 use crate::refusal::Refusal;
+use crate::request_headers::check_post;
 use crate::watch::Active;
 
 /// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
@@ -102,7 +103,7 @@ pub(crate) async fn open<R: Receive, O: Other>(
     let mut headers = parts.headers;
     let keep_alive = link.shared.config.keep_alive;
     let credentials = link.credentials(&mut headers)?;
-    let principal = match link.receive.identify(&endpoint, &credentials).await {
+    let principal = match link.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
@@ -135,13 +136,13 @@ pub(crate) async fn message<R: Receive, O: Other>(
     let credentials = link.credentials(&mut headers)?;
     let found = link.shared.sessions.find(session_id(parts.uri.query()));
     let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
-    let principal = match link.receive.identify(endpoint, &credentials).await {
+    let principal = match link.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(link.pulse.begin()))),
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
-    let (body, held) = link.shared.read(body, Arc::clone(link.receive.budget())).await?;
+    let (body, held) = link.read_body(body, &principal, Arc::clone(link.receive.budget())).await?;
 
     headers.remove(SESSION);
     if let Some(proxied) = session.owner.proxied.lock().clone() {

@@ -3,9 +3,12 @@
 //! Connections note what happens to them in plain atomics; one sweep per tick looks for those that are late. So a
 //! request costs no timer, and every phase (handshakes, half a header block, an idle or a stuck peer) is bounded.
 
+mod idle;
+mod lengths;
 mod wire;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -16,10 +19,16 @@ use lockgate_admission::budget::Budget;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+pub(crate) use idle::Candidate;
 pub(crate) use wire::{Meter, Wire};
+
+use crate::unfinished::ConnectionUsage;
+use lengths::LengthLines;
 
 /// How long a connection may be idle between requests.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
+/// How long a connection that has just come may take to send its first request when the gateway stops.
+const FIRST: Duration = Duration::from_millis(500);
 
 /// What a connection is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +47,11 @@ pub(crate) enum Order {
 
 /// What is known of one connection. Shared by its task, its requests and the sweep.
 pub(crate) struct Pulse {
+    address: IpAddr,
+    /// Bytes reach HTTP: handshakes are done.
+    speaking: AtomicBool,
+    /// Somebody known has used it.
+    authenticated: AtomicBool,
     order: AtomicU8,
     waker: AtomicWaker,
     /// Requests that run or stream.
@@ -55,6 +69,10 @@ pub(crate) struct Pulse {
     owed: AtomicU32,
     /// Some of them were written since the last sweep.
     paid: AtomicBool,
+    /// Bodies that are still to come.
+    pub unfinished: ConnectionUsage,
+    /// On HTTP/1.
+    pub lengths: LengthLines,
     /// The account of bytes in flight, of all connections.
     budget: Arc<Budget>,
 }
@@ -73,7 +91,9 @@ pub(crate) struct Connections {
 struct Watched {
     pulse: Arc<Pulse>,
     phase: Phase,
+    /// Sweeps in this phase, and how long they took.
     ticks: u32,
+    waited: Duration,
     requests: u32,
 }
 
@@ -95,8 +115,11 @@ pub(crate) struct Entry {
 }
 
 impl Pulse {
-    fn new(budget: Arc<Budget>) -> Self {
+    fn new(address: IpAddr, budget: Arc<Budget>) -> Self {
         Self {
+            address: address.to_canonical(),
+            speaking: AtomicBool::new(false),
+            authenticated: AtomicBool::new(false),
             order: AtomicU8::new(Order::Open as u8),
             waker: AtomicWaker::new(),
             active: AtomicU32::new(0),
@@ -107,6 +130,8 @@ impl Pulse {
             http2: AtomicBool::new(false),
             owed: AtomicU32::new(0),
             paid: AtomicBool::new(false),
+            unfinished: ConnectionUsage::default(),
+            lengths: LengthLines::default(),
             budget,
         }
     }
@@ -114,11 +139,27 @@ impl Pulse {
     /// A pulse that nobody sweeps.
     #[cfg(test)]
     pub(crate) fn alone() -> Arc<Self> {
-        Arc::new(Self::new(Arc::new(Budget::new(1000))))
+        Arc::new(Self::new(IpAddr::from([127, 0, 0, 1]), Arc::new(Budget::new(1000))))
     }
 
-    pub(crate) fn is_http2(&self) {
-        self.http2.store(true, Ordering::Relaxed);
+    /// Handshakes are done: from now on HTTP reads what comes.
+    pub(crate) fn speaks(&self, http2: bool) {
+        self.http2.store(http2, Ordering::Relaxed);
+        self.speaking.store(true, Ordering::Relaxed);
+    }
+
+    /// Somebody known has made a request.
+    pub(crate) fn authenticate(&self) {
+        if !self.authenticated.load(Ordering::Relaxed) {
+            self.authenticated.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes nothing new after what runs, where HTTP can say so in between: on HTTP/2.
+    pub(crate) fn go_away(&self) {
+        if self.http2.load(Ordering::Relaxed) && self.order() == Order::Open {
+            self.tell(Order::Close);
+        }
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Active {
@@ -190,10 +231,11 @@ impl Connections {
         Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), emptied: Notify::new(), budget })
     }
 
-    pub(crate) fn add(self: &Arc<Self>) -> Entry {
+    pub(crate) fn add(self: &Arc<Self>, address: IpAddr) -> Entry {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let pulse = Arc::new(Pulse::new(Arc::clone(&self.budget)));
-        let watched = Watched { pulse: Arc::clone(&pulse), phase: Phase::Head, ticks: 0, requests: 0 };
+        let pulse = Arc::new(Pulse::new(address, Arc::clone(&self.budget)));
+        let watched =
+            Watched { pulse: Arc::clone(&pulse), phase: Phase::Head, ticks: 0, waited: Duration::ZERO, requests: 0 };
         self.open.lock().insert(number, watched);
         Entry { connections: Arc::clone(self), number, pulse }
     }
@@ -206,8 +248,26 @@ impl Connections {
         }
     }
 
+    /// Tells HTTP/2 clients to send further requests elsewhere. One that has sent none yet is told at its first.
+    pub(crate) fn go_away(&self) {
+        for watched in self.open.lock().values() {
+            if watched.pulse.requests.load(Ordering::Relaxed) > 0 {
+                watched.pulse.go_away();
+            }
+        }
+    }
+
     /// Tells every connection to finish; after `grace` ends those that did not. Gives the number of the latter.
     pub(crate) async fn drain(&self, grace: Duration) -> usize {
+        for watched in self.open.lock().values() {
+            // Who has just come gets an answer to the first request, which says that it is the last.
+            if watched.pulse.requests.load(Ordering::Relaxed) > 0 || watched.ticks > 1 {
+                watched.pulse.tell(Order::Close);
+            }
+        }
+        if tokio::time::timeout(FIRST.min(grace), self.none()).await.is_ok() {
+            return 0;
+        }
         self.tell(Order::Close);
         if tokio::time::timeout(grace, self.none()).await.is_ok() {
             return 0;
@@ -255,18 +315,21 @@ impl Watched {
         // To ask for more shows nothing of whether what was written is read.
         let asked = requests != self.requests && phase != Phase::Stuck;
         if phase == Phase::Busy || phase != self.phase || asked || wrote && phase != Phase::Head {
-            (self.phase, self.requests, self.ticks) = (phase, requests, 0);
+            (self.phase, self.requests, self.ticks, self.waited) = (phase, requests, 0, Duration::ZERO);
             return;
         }
         self.ticks = self.ticks.saturating_add(1);
-        let waited = tick.saturating_mul(self.ticks);
+        self.waited = tick.saturating_mul(self.ticks);
+        let waited = self.waited;
         match (phase, pulse.order()) {
+            // The first sweep may come right after the connection, so it does not count as a tick.
+            (Phase::Head, _) if waited <= head => {}
+            // Nobody reads what a client sends in a handshake, or says anything to it.
+            (Phase::Head, _) if !pulse.speaking.load(Ordering::Relaxed) => pulse.tell(Order::Cut),
             // HTTP/2 peers send pings and window updates between requests.
-            (Phase::Head, Order::Open) if waited >= head && pulse.http2.load(Ordering::Relaxed) => {
-                pulse.tell(Order::Close);
-            }
-            (Phase::Head, Order::Open) if waited >= head => pulse.tell(Order::Late),
-            (Phase::Head, _) if waited >= head * 2 => pulse.tell(Order::Cut),
+            (Phase::Head, Order::Open) if pulse.http2.load(Ordering::Relaxed) => pulse.tell(Order::Close),
+            (Phase::Head, Order::Open) => pulse.tell(Order::Late),
+            (Phase::Head, _) => pulse.tell(Order::Cut),
             (Phase::Idle, Order::Open) if waited >= IDLE => pulse.tell(Order::Close),
             (Phase::Idle, _) if waited >= IDLE * 2 => pulse.tell(Order::Cut),
             (Phase::Stuck, _) if waited >= write => pulse.tell(Order::Unread),

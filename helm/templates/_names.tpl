@@ -22,6 +22,6 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $own := list $name $space (printf "%s.svc" $space) (printf "%s.svc.cluster.local" $space) }}
 {{- $http := .Values.config.http | default dict }}
 {{- $hosts := concat $own ($http.hosts | default list) | uniq }}
-{{- $set := dict "listen" "0.0.0.0:3001" "auth" (dict "key" "${LOCKGATE_KEY}") "secret" "${LOCKGATE_SECRET}" "http" (dict "hosts" $hosts) }}
+{{- $set := dict "listen" "0.0.0.0:3001" "auth" (dict "key" "${LOCKGATE_KEY}") "secret" "${LOCKGATE_SECRET}" "http" (dict "hosts" $hosts "drain" .Values.drainSeconds) "admin" (dict "listen" "0.0.0.0:3002") }}
 {{- toYaml (mergeOverwrite (deepCopy .Values.config) $set) }}
 {{- end }}

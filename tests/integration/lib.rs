@@ -10,8 +10,10 @@ mod rig;
 
 mod alike;
 mod audit;
+mod bodies;
 mod builtin;
 mod churn;
+mod connections;
 mod content;
 mod envelope;
 mod fairness;

@@ -9,7 +9,7 @@ use crate::rig::client::Request;
 use crate::rig::upstream::modern;
 use crate::rig::{Gate, Heard, Say, Upstream, Value, json, until};
 
-/// What the gateway gives a running call, and little more.
+/// What the gateway gives a running call once it has drained, and little more.
 const GRACE: Duration = Duration::from_secs(30);
 const SLACK: Duration = Duration::from_secs(8);
 

@@ -32,8 +32,26 @@ pub struct Http {
     /// Longest time between two writes that a client takes something of, 1–300 s; then its connection ends. Streams on which
     /// nothing waits to be written are not concerned.
     pub write_timeout: Seconds<1, 300, 60>,
-    /// Open connections, 1–100000; further ones wait.
+    /// Bytes per second that a request body has to bring, over five seconds, 1–1MiB; a slower one is answered with 408.
+    pub body_rate: Size<1, 0x10_0000, 1024>,
+    /// Request bodies of one connection that take longer than a second, 1–1000; one more is answered with 503.
+    pub slow_bodies_per_connection: Whole<1, 1000, 16>,
+    /// The same of one caller, over all connections, 1–100000.
+    pub slow_bodies_per_principal: Whole<1, 100_000, 256>,
+    /// Bytes that have come of incomplete request bodies of one connection, 1KiB–16GiB; more are answered with 503. At least
+    /// `http.body_bytes` are taken.
+    pub unfinished_bytes_per_connection: Size<1024, 0x4_0000_0000, 32_000_000>,
+    /// The same of one caller, over all connections, 1KiB–16GiB. At least `http.body_bytes` are taken.
+    pub unfinished_bytes_per_principal: Size<1024, 0x4_0000_0000, 50_000_000>,
+    /// Open connections, 1–100000. When they run out, the idlest goes that nobody with a good credential has used; if there is
+    /// none, one that such a caller has left idle for 10 s; else further ones wait.
     pub connections: Whole<1, 100_000, 4096>,
+    /// Open connections of one address, 1–100000; one more takes the slot of an idle one of the same address, or is ended.
+    /// Default: seven eighths of `connections`.
+    pub connections_per_address: Option<Whole<1, 100_000, 0>>,
+    /// How long requests are still answered after SIGTERM, 0–300 s: `/readyz` says 503 and clients are told to connect anew, so
+    /// that a balancer can lead them elsewhere. SIGINT and a second signal skip it.
+    pub drain: Seconds<0, 300, 5>,
 }
 
 /// PEM files, read again whenever they change.
@@ -63,6 +81,6 @@ pub enum ClientAuth {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
-    /// Address of its own for `/healthz`, `/readyz` and `/metrics`; without it they are on `listen`.
+    /// Address of its own for `/healthz`, `/readyz` and `/metrics`, served by a thread of its own; without it they are on `listen`.
     pub listen: Option<Text>,
 }

@@ -32,12 +32,18 @@ impl Check<'_> {
             tls,
             sse: http.sse.0,
             keep_alive: http.keep_alive.duration(),
+            drain: http.drain.duration(),
             limits: lockgate_listener::Limits {
                 body_bytes: http.body_bytes.size(),
                 header_bytes: http.header_bytes.size(),
                 read_timeout: http.read_timeout.duration(),
+                unfinished: body_limits(http),
                 write_timeout: http.write_timeout.duration(),
                 connections: http.connections.size(),
+                connections_per_address: http
+                    .connections_per_address
+                    .as_ref()
+                    .map_or((http.connections.size() * 7).div_ceil(8), raw::leaf::Bounded::size),
             },
         })
     }
@@ -139,6 +145,18 @@ impl Check<'_> {
             }
         }
         origins.iter().map(|origin| origin.to_ascii_lowercase()).collect()
+    }
+}
+
+/// A single body of the largest size is always taken.
+fn body_limits(http: &raw::Http) -> lockgate_listener::BodyLimits {
+    let largest = http.body_bytes.size();
+    lockgate_listener::BodyLimits {
+        rate: http.body_rate.size(),
+        slow_per_connection: http.slow_bodies_per_connection.size(),
+        slow_per_principal: http.slow_bodies_per_principal.size(),
+        bytes_per_connection: http.unfinished_bytes_per_connection.size().max(largest),
+        bytes_per_principal: http.unfinished_bytes_per_principal.size().max(largest),
     }
 }
 

@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_listener::{Config, Limits, Receive, Server};
+use lockgate_listener::{BodyLimits, Config, Limits, Receive, Server};
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -222,12 +222,21 @@ fn config() -> Outcome<Config> {
         tls: None,
         sse: false,
         keep_alive: Duration::from_secs(15),
+        drain: Duration::ZERO,
         limits: Limits {
             body_bytes: 4 << 20,
             header_bytes: 16 << 10,
             read_timeout: Duration::from_secs(10),
+            unfinished: BodyLimits {
+                rate: 1024,
+                slow_per_connection: 16,
+                slow_per_principal: 256,
+                bytes_per_connection: 32_000_000,
+                bytes_per_principal: 50_000_000,
+            },
             write_timeout: Duration::from_secs(60),
             connections: 10_000,
+            connections_per_address: 10_000,
         },
     })
 }

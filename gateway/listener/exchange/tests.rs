@@ -9,6 +9,8 @@ use lockgate_proxy::face::Outgoing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use http::header::{ACCEPT, AUTHORIZATION};
+
 use super::*;
 use crate::fake::{Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start};
 

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::Limits;
 
 fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
     Gate::new(&Config {
@@ -15,13 +14,8 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
         tls: None,
         sse: false,
         keep_alive: Duration::from_secs(15),
-        limits: Limits {
-            body_bytes: 1,
-            header_bytes: 1,
-            read_timeout: Duration::from_secs(1),
-            write_timeout: Duration::from_secs(1),
-            connections: 1,
-        },
+        drain: Duration::ZERO,
+        limits: crate::fake::config().limits,
     })
 }
 

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioExecutor;
 use rustls_pki_types::ServerName;
@@ -152,6 +154,53 @@ async fn shutdown_cuts_what_does_not_finish_and_counts_it() {
     let mut rest = Vec::new();
     let _ = busy.read_to_end(&mut rest).await;
     assert!(rest.is_empty());
+}
+
+#[tokio::test]
+async fn draining_answers_everybody_and_sends_clients_elsewhere() {
+    let running = start(config(), echo(), GRACE).await;
+    let one = post("/mcp", "", "{}").replace("connection: close\r\n", "");
+    let (mut used, mut unused) = (running.connect().await, running.connect().await);
+    used.write_all(one.as_bytes()).await.unwrap();
+    assert!(!read_to(&mut used, "\r\n\r\n{}").await.contains("connection: close"));
+    let connect = async || {
+        let io = TokioIo::new(running.connect().await);
+        let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        (sender, tokio::spawn(connection))
+    };
+    let ((mut old, old_ended), (mut new, new_ended)) = (connect().await, connect().await);
+    assert_eq!(old.send_request(request("localhost", "{}")).await.unwrap().status(), 200);
+    running.drain.begin();
+    // Connections that are open, those that have made no request yet, and new ones: one more answer each, the last one.
+    for socket in [&mut used, &mut unused, &mut running.connect().await] {
+        socket.write_all(one.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+    }
+    assert_eq!(new.send_request(request("localhost", "{}")).await.unwrap().status(), 200);
+    for ended in [old_ended, new_ended] {
+        let ended = tokio::time::timeout(GRACE, ended).await;
+        ended.expect("told to go away").unwrap().unwrap();
+    }
+    assert_eq!(running.stop().await, 0);
+}
+
+#[tokio::test]
+async fn whoever_connected_before_the_end_is_answered() {
+    let running = start(config(), echo(), GRACE).await;
+    let mut early: Vec<_> = Vec::new();
+    for _ in 0..20 {
+        let mut socket = running.connect().await;
+        socket.write_all(post("/mcp", "", "{}").as_bytes()).await.unwrap();
+        early.push(socket);
+    }
+    assert_eq!(running.stop().await, 0);
+    for mut socket in early {
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer:?}");
+    }
 }
 
 #[test]

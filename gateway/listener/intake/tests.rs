@@ -11,6 +11,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::Full;
 
 use super::*;
+use crate::config::BodyLimits;
 
 /// A body of given chunks that may declare its length, hang or break at the end.
 struct Chunks {
@@ -44,7 +45,34 @@ impl Body for Chunks {
     }
 }
 
-const BOUNDS: Bounds = Bounds { bytes: 8, time: Duration::from_secs(5) };
+/// The unfinished bodies of one principal on one connection.
+struct Account {
+    all: UnfinishedBodies,
+    connection: ConnectionUsage,
+}
+
+impl Account {
+    fn new(bytes_per_connection: usize) -> Self {
+        let limits = BodyLimits {
+            rate: 2,
+            slow_per_connection: 1,
+            slow_per_principal: 10,
+            bytes_per_connection,
+            bytes_per_principal: 1000,
+        };
+        Self { all: UnfinishedBodies::new(limits), connection: ConnectionUsage::default() }
+    }
+
+    fn bounds(&self, bytes: usize, time: u64) -> Bounds<'_> {
+        Bounds {
+            bytes,
+            time: Duration::from_secs(time),
+            unfinished: &self.all,
+            connection: &self.connection,
+            principal: 1,
+        }
+    }
+}
 
 async fn take(
     chunks: &[&'static str],
@@ -53,7 +81,8 @@ async fn take(
     budget: &Arc<Budget>,
 ) -> Result<Bytes, Refusal> {
     let body = Chunks { chunks: chunks.iter().copied().collect(), declared, end };
-    read(body, BOUNDS, Arc::clone(budget)).await.map(|(bytes, _)| bytes)
+    let account = Account::new(100);
+    read(body, account.bounds(8, 5), Arc::clone(budget)).await.map(|(bytes, _)| bytes)
 }
 
 #[tokio::test]
@@ -79,7 +108,9 @@ async fn a_slow_or_broken_body_is_refused() {
 #[tokio::test]
 async fn bodies_share_one_budget() {
     let budget = Arc::new(Budget::new(6));
-    let held = read(Full::new(Bytes::from_static(b"1234")), BOUNDS, Arc::clone(&budget)).await.unwrap();
+    let account = Account::new(100);
+    let bounds = account.bounds(8, 5);
+    let held = read(Full::new(Bytes::from_static(b"1234")), bounds, Arc::clone(&budget)).await.unwrap();
     assert_eq!(take(&["123"], Some(3), End::Clean, &budget).await, Err(Refusal::Memory));
     assert_eq!(take(&["1", "23"], None, End::Clean, &budget).await, Err(Refusal::Memory));
     assert_eq!(take(&["12"], Some(2), End::Clean, &budget).await.unwrap(), "12");
@@ -93,6 +124,71 @@ async fn a_body_in_one_piece_is_not_copied() {
     let budget = Arc::new(Budget::new(100));
     let bytes = Bytes::from(vec![b'x'; 8]);
     let at = bytes.as_ptr();
-    let (read, _held) = read(Full::new(bytes), BOUNDS, Arc::clone(&budget)).await.unwrap();
+    let account = Account::new(100);
+    let (read, _held) = read(Full::new(bytes), account.bounds(8, 5), Arc::clone(&budget)).await.unwrap();
     assert_eq!(read.as_ptr(), at);
+}
+
+/// A body whose frames come when the test sends them.
+fn sent() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, impl Body<Data = Bytes, Error = Refusal> + Unpin) {
+    let (sender, mut frames) = tokio::sync::mpsc::unbounded_channel::<&'static str>();
+    let stream = futures_util::stream::poll_fn(move |cx| {
+        let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
+        frames.poll_recv(cx).map(|text| text.map(frame))
+    });
+    (sender, http_body_util::StreamBody::new(stream))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_has_to_keep_a_pace_over_five_seconds() {
+    for (piece, expected, after) in [("123", Ok(()), 12), ("1", Err(Refusal::Pace), 5), ("", Err(Refusal::Pace), 5)] {
+        let (budget, account) = (Arc::new(Budget::new(100)), Account::new(100));
+        let (sender, body) = sent();
+        let feed = async move {
+            for _ in 0..12 {
+                let _ = sender.send(piece);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let began = Instant::now();
+        let reading = async {
+            let result = read(body, account.bounds(100, 30), Arc::clone(&budget)).await.map(drop);
+            (result, began.elapsed().as_secs())
+        };
+        let (result, ()) = tokio::join!(reading, feed);
+        assert_eq!(result, (expected, after), "{piece:?}");
+        assert_eq!(budget.used(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_has_come_of_an_unfinished_body_counts() {
+    let (budget, account) = (Arc::new(Budget::new(100)), Account::new(3));
+    let hanging = |chunk: &'static str, declared| Chunks { chunks: [chunk].into(), declared, end: End::Hang };
+    {
+        let mut reading = pin!(read(hanging("12", Some(90)), account.bounds(100, 5), Arc::clone(&budget)));
+        assert!(std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
+        assert_eq!(budget.used(), 2);
+        // The second one brings the connection to four bytes, and the limit is three.
+        let second = read(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
+        assert_eq!(second.map(drop), Err(Refusal::ConnectionBytes));
+        // A body that is here already is not counted.
+        let whole = Full::new(Bytes::from_static(b"12345"));
+        assert_eq!(read(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0, "12345");
+    }
+    assert_eq!(budget.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_body_too_many_is_refused_after_a_second() {
+    let (budget, account) = (Arc::new(Budget::new(100)), Account::new(100));
+    let body = || Chunks { chunks: ["12345678901"].into(), declared: None, end: End::Hang };
+    let began = Instant::now();
+    let (one, two) = tokio::join!(
+        read(body(), account.bounds(100, 4), Arc::clone(&budget)),
+        read(body(), account.bounds(100, 4), Arc::clone(&budget)),
+    );
+    let refused = [one.map(drop).unwrap_err(), two.map(drop).unwrap_err()];
+    assert!(refused.contains(&Refusal::Slow) && refused.contains(&Refusal::ConnectionBodies), "{refused:?}");
+    assert_eq!(began.elapsed().as_secs(), 4);
 }

@@ -12,6 +12,7 @@ use lockgate_admission::budget::Hold;
 use super::*;
 use crate::outflow::Outflow;
 
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const TICK: Duration = Duration::from_secs(1);
 const HEAD: Duration = Duration::from_secs(3);
 const WRITE: Duration = Duration::from_secs(5);
@@ -30,28 +31,33 @@ fn order_after(connections: &Connections, pulse: &Pulse, sweeps: u32) -> Order {
 #[test]
 fn a_first_request_has_to_come_in_time() {
     let connections = connections();
-    let entry = connections.add();
-    assert_eq!(order_after(&connections, &entry.pulse, 2), Order::Open);
+    let entry = connections.add(HERE);
+    let handshake = connections.add(HERE);
+    entry.pulse.speaks(false);
+    assert_eq!(order_after(&connections, &entry.pulse, 3), Order::Open);
     assert_eq!(order_after(&connections, &entry.pulse, 1), Order::Late);
-    assert_eq!(order_after(&connections, &entry.pulse, 3), Order::Cut);
+    assert_eq!(handshake.pulse.order(), Order::Cut, "nobody would read it the words");
+    assert_eq!(order_after(&connections, &entry.pulse, 1), Order::Cut);
 }
 
 #[test]
 fn a_running_request_may_take_as_long_as_it_wants() {
     let connections = connections();
-    let entry = connections.add();
+    let entry = connections.add(HERE);
+    entry.pulse.speaks(false);
     let active = entry.pulse.begin();
     assert_eq!(order_after(&connections, &entry.pulse, 10_000), Order::Open);
     drop(active);
     assert_eq!(order_after(&connections, &entry.pulse, 100), Order::Open, "idle, but not for long");
     entry.pulse.heard.store(true, Ordering::Relaxed);
-    assert_eq!(order_after(&connections, &entry.pulse, 5), Order::Late, "half a header block");
+    assert_eq!(order_after(&connections, &entry.pulse, 4), Order::Open, "half a header block");
+    assert_eq!(order_after(&connections, &entry.pulse, 1), Order::Late);
 }
 
 #[test]
 fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
     let connections = connections();
-    let (idle, stuck, writing) = (connections.add(), connections.add(), connections.add());
+    let (idle, stuck, writing) = (connections.add(HERE), connections.add(HERE), connections.add(HERE));
     drop(idle.pulse.begin());
     drop(writing.pulse.begin());
     let _active = stuck.pulse.begin();
@@ -69,7 +75,7 @@ fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
 #[test]
 fn whoever_takes_something_in_time_stays() {
     let connections = connections();
-    let (stuck, slow, idle) = (connections.add(), connections.add(), connections.add());
+    let (stuck, slow, idle) = (connections.add(HERE), connections.add(HERE), connections.add(HERE));
     let _active = [&stuck, &slow, &idle].map(|entry| entry.pulse.begin());
     stuck.pulse.stuck.store(true, Ordering::Relaxed);
     slow.pulse.stuck.store(true, Ordering::Relaxed);
@@ -86,10 +92,10 @@ fn whoever_takes_something_in_time_stays() {
 #[test]
 fn an_answer_held_up_by_flow_control_is_unread_too() {
     let connections = connections();
-    let (held_up, reading) = (connections.add(), connections.add());
+    let (held_up, reading) = (connections.add(HERE), connections.add(HERE));
     let (one, two) = (held_up.pulse.begin(), reading.pulse.begin());
-    held_up.pulse.is_http2();
-    reading.pulse.is_http2();
+    held_up.pulse.speaks(true);
+    reading.pulse.speaks(true);
     one.owes();
     two.owes();
     for _ in 0..6 {
@@ -106,8 +112,8 @@ fn an_answer_held_up_by_flow_control_is_unread_too() {
 #[test]
 fn every_part_of_an_answer_shows_whether_it_is_read() {
     let connections = connections();
-    let entry = connections.add();
-    entry.pulse.is_http2();
+    let entry = connections.add(HERE);
+    entry.pulse.speaks(true);
     let chunks = ["ab", "cd", "ef"].map(Bytes::from);
     let held = Some(Hold::none(entry.pulse.begin()));
     let mut body = Box::pin(Outflow::<Full<Bytes>>::Spliced { chunks, held });
@@ -127,8 +133,8 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
 #[test]
 fn requests_do_not_keep_a_client_that_reads_nothing() {
     let connections = connections();
-    let entry = connections.add();
-    entry.pulse.is_http2();
+    let entry = connections.add(HERE);
+    entry.pulse.speaks(true);
     let one = entry.pulse.begin();
     one.owes();
     for _ in 0..6 {
@@ -141,17 +147,17 @@ fn requests_do_not_keep_a_client_that_reads_nothing() {
 #[test]
 fn http2_is_told_to_go_away_before_it_is_cut() {
     let connections = connections();
-    let entry = connections.add();
-    entry.pulse.is_http2();
-    assert_eq!(order_after(&connections, &entry.pulse, 3), Order::Close);
-    assert_eq!(order_after(&connections, &entry.pulse, 3), Order::Cut);
+    let entry = connections.add(HERE);
+    entry.pulse.speaks(true);
+    assert_eq!(order_after(&connections, &entry.pulse, 4), Order::Close);
+    assert_eq!(order_after(&connections, &entry.pulse, 1), Order::Cut);
 }
 
 #[tokio::test(start_paused = true)]
 async fn draining_counts_those_that_had_to_be_cut() {
     let connections = connections();
     for seconds in [1, 2, 60, 60] {
-        let entry = connections.add();
+        let entry = connections.add(HERE);
         tokio::spawn(run(entry, tokio::time::sleep(Duration::from_secs(seconds))));
     }
     assert_eq!(connections.drain(Duration::from_secs(10)).await, 2);

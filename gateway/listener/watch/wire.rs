@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::lengths::LineScan;
 use super::{Order, Pulse};
 
 /// What is written to a client that does not finish its headers.
@@ -19,12 +20,13 @@ pin_project_lite::pin_project! {
         io: T,
         pulse: Arc<Pulse>,
         late: usize,
+        scan: LineScan,
     }
 }
 
 impl<T> Wire<T> {
     pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse, late: 0 }
+        Self { io, pulse, late: 0, scan: LineScan::default() }
     }
 }
 
@@ -44,8 +46,12 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
         }
         let before = buf.filled().len();
         let read = this.io.poll_read(cx, buf);
-        if buf.filled().len() > before && !this.pulse.heard.load(Ordering::Relaxed) {
+        let new = buf.filled().get(before..).unwrap_or_default();
+        if !new.is_empty() && !this.pulse.heard.load(Ordering::Relaxed) {
             this.pulse.heard.store(true, Ordering::Relaxed);
+        }
+        if !this.pulse.http2.load(Ordering::Relaxed) {
+            this.pulse.lengths.add(this.scan.count(new));
         }
         read
     }

@@ -44,6 +44,21 @@ fn command_of(mut command: Command) -> Command {
     command
 }
 
+/// A key of the gate's keys file, made by the program; it is good when this is done.
+pub async fn create_key(gate: &Gate, name: &str) -> String {
+    let file = gate.folder.path().join("keys.yaml");
+    let made = command().args(["keys", "create", name, "--json", "--file"]).arg(file).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let key = made["key"].as_str().unwrap().to_owned();
+    until("the key is taken over", async || {
+        let list = Request::modern("/mcp", "tools/list", json!({})).with("Authorization", &format!("Bearer {key}"));
+        (list.send(gate.address).await.status != 401).then_some(())
+    })
+    .await;
+    key
+}
+
 /// A configuration without the gateway's own tools, merged with `more`.
 pub fn config(more: Value) -> Value {
     let mut all = json!({"builtin": {"system": false, "example": false}, "log": {"level": "info"}});
@@ -85,8 +100,13 @@ impl Gate {
     async fn begin(more: Value, mut command: Command) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("lockgate.json");
+        let more_drain = more["http"]["drain"].clone();
         std::fs::write(&file, config(more).to_string()).expect("the configuration");
         let log = folder.path().join("log");
+        if more_drain.is_null() {
+            // Nobody leads clients elsewhere in a test, unless the test says so.
+            command.env("LOCKGATE_HTTP__DRAIN", "0");
+        }
         let child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--config"])
             .arg(&file)

@@ -1,0 +1,35 @@
+//! Whoever answers on all paths that are not MCP.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+
+use crate::outflow::BoxError;
+
+/// A service for all other paths, such as an axum router.
+pub trait Other:
+    tower::Service<
+        Request<Incoming>,
+        Response = Response<<Self as Other>::Body>,
+        Error = std::convert::Infallible,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
+}
+
+impl<S, B> Other for S
+where
+    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    type Body = B;
+}

@@ -1,0 +1,111 @@
+//! The slots of connections: of all together, and of one address. When they run out, the idlest connection of somebody who
+//! has not shown a credential goes, so that silent strangers keep nobody out. It never touches one on which something runs.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::watch::{Candidate, Connections};
+
+/// See the module.
+pub(crate) struct Slots {
+    permits: Arc<Semaphore>,
+    all: usize,
+    per_address: usize,
+    addresses: Mutex<HashMap<IpAddr, usize>>,
+    /// The connections of each accept loop.
+    loops: Mutex<Vec<Weak<Connections>>>,
+}
+
+/// The slot of one connection, until it is dropped.
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    address: IpAddr,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// One address has as many connections as it may have, and needs all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AddressFull;
+
+impl Slots {
+    pub(crate) fn new(all: usize, per_address: usize) -> Arc<Self> {
+        let all = all.clamp(1, Semaphore::MAX_PERMITS);
+        let permits = Arc::new(Semaphore::new(all));
+        Arc::new(Self { permits, all, per_address, addresses: Mutex::default(), loops: Mutex::default() })
+    }
+
+    pub(crate) fn add_loop(&self, connections: &Arc<Connections>) {
+        self.loops.lock().push(Arc::downgrade(connections));
+    }
+
+    /// A slot for a connection from this address; `None` while all are taken.
+    ///
+    /// # Errors
+    /// [`AddressFull`].
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Option<Slot>, AddressFull> {
+        let address = address.to_canonical();
+        let taken = self.addresses.lock().get(&address).copied().unwrap_or_default();
+        if taken >= self.per_address && self.evict(self.per_address, Some(address)) == 0 {
+            return Err(AddressFull);
+        }
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return Ok(None);
+        };
+        *self.addresses.lock().entry(address).or_default() += 1;
+        Ok(Some(Slot { slots: Arc::clone(self), address, _permit: permit }))
+    }
+
+    /// Ends some idle connections, so that slots become free soon. Gives their number.
+    pub(crate) fn make_room(&self) -> usize {
+        self.evict(self.all, None)
+    }
+
+    /// Tells the clients of all connections to go elsewhere.
+    pub(crate) fn go_away(&self) {
+        for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
+            connections.go_away();
+        }
+    }
+
+    /// Ready when a slot may be free.
+    pub(crate) async fn freed(&self) {
+        drop(self.permits.acquire().await);
+    }
+
+    /// Looks through all connections once for several that may go, so that a flood does not cost a look each.
+    fn evict(&self, of: usize, address: Option<IpAddr>) -> usize {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
+            connections.collect_idle(address, &mut candidates);
+        }
+        let some = (of / 64).max(1).min(candidates.len());
+        let idlest = |candidate: &Candidate| (candidate.authenticated, Reverse(candidate.ticks), candidate.number);
+        if some < candidates.len() {
+            candidates.select_nth_unstable_by_key(some, idlest);
+        }
+        for candidate in candidates.iter().take(some) {
+            candidate.evict();
+        }
+        some
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut addresses = self.slots.addresses.lock();
+        if let Some(count) = addresses.get_mut(&self.address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

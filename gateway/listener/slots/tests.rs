@@ -1,0 +1,65 @@
+//! Tests of `slots`.
+
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use lockgate_admission::budget::Budget;
+
+use super::*;
+use crate::watch::Order;
+
+const TICK: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, last])
+}
+
+#[test]
+fn the_idlest_stranger_goes_and_nobody_who_is_busy() {
+    let slots = Slots::new(3, 3);
+    let connections = Connections::new(Arc::new(Budget::new(1000)));
+    slots.add_loop(&connections);
+    let held: Vec<_> = (1..=3).map(|n| slots.take(ip(n)).unwrap().unwrap()).collect();
+    let (busy, known) = (connections.add(ip(1)), connections.add(ip(2)));
+    let _active = busy.pulse.begin();
+    drop(known.pulse.begin());
+    known.pulse.authenticate();
+    connections.sweep(TICK, HOUR, HOUR);
+    let (old, young) = (connections.add(ip(3)), connections.add(ip(3)));
+    connections.sweep(TICK, HOUR, HOUR);
+    let youngest = connections.add(ip(3));
+    assert!(slots.take(ip(4)).unwrap().is_none());
+    let orders = || [&busy, &known, &old, &young, &youngest].map(|entry| entry.pulse.order());
+    assert_eq!(slots.make_room(), 1);
+    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Open, Order::Open]);
+    assert_eq!((slots.make_room(), slots.make_room()), (1, 1));
+    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Cut, Order::Cut]);
+    assert_eq!(slots.make_room(), 0, "a known one may rest for a while");
+    for _ in 0..10 {
+        connections.sweep(TICK, HOUR, HOUR);
+    }
+    assert_eq!(slots.make_room(), 1);
+    assert_eq!(orders()[..2], [Order::Open, Order::Close]);
+    drop(held);
+    assert!(slots.take(ip(4)).unwrap().is_some());
+}
+
+#[test]
+fn one_address_has_a_bound_of_its_own() {
+    let slots = Slots::new(10, 2);
+    let connections = Connections::new(Arc::new(Budget::new(1000)));
+    slots.add_loop(&connections);
+    let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+    let held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(mapped).unwrap().unwrap()];
+    let (one, other) = (connections.add(ip(1)), connections.add(ip(2)));
+    let active = one.pulse.begin();
+    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull));
+    assert!(slots.take(ip(2)).unwrap().is_some());
+    drop(active);
+    assert!(slots.take(ip(1)).unwrap().is_some(), "an idle one of the same address makes room");
+    assert_eq!((one.pulse.order(), other.pulse.order()), (Order::Cut, Order::Open));
+    drop(held);
+    assert!(slots.addresses.lock().is_empty());
+}

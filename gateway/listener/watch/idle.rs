@@ -1,0 +1,46 @@
+//! Which connections may go when slots run out, and how. It decides nothing about when.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Connections, Order, Phase, Pulse};
+
+/// How long a connection that somebody known has used may be idle when slots run out.
+const SPARED: Duration = Duration::from_secs(10);
+
+/// A connection that may go when slots run out.
+pub(crate) struct Candidate {
+    pub authenticated: bool,
+    /// Sweeps since something happened.
+    pub ticks: u32,
+    /// Those that came first have the smallest.
+    pub number: u64,
+    pulse: Arc<Pulse>,
+}
+
+impl Candidate {
+    /// Ends it: of somebody known at once if nothing has begun, of a stranger whatever it does.
+    pub(crate) fn evict(&self) {
+        self.pulse.tell(if self.authenticated { Order::Close } else { Order::Cut });
+    }
+}
+
+impl Connections {
+    /// Adds the connections that may go when slots run out.
+    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<Candidate>) {
+        for (number, watched) in &*self.open.lock() {
+            let pulse = &watched.pulse;
+            let elsewhere = address.is_some_and(|address| address != pulse.address);
+            if elsewhere || pulse.active.load(Ordering::Relaxed) > 0 || pulse.order() != Order::Open {
+                continue;
+            }
+            let authenticated = pulse.authenticated.load(Ordering::Relaxed);
+            if !authenticated || watched.phase == Phase::Idle && watched.waited >= SPARED {
+                let (number, ticks) = (*number, watched.ticks);
+                candidates.push(Candidate { authenticated, ticks, number, pulse: Arc::clone(pulse) });
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Counts the `Content-Length` lines in what a client sends over HTTP/1, because the parser drops the header where a
+//! `Transfer-Encoding` stands beside it. It changes nothing of what it reads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const LINE: &[u8] = b"\ncontent-length:";
+
+/// Lines that were read and belong to no request yet.
+#[derive(Default)]
+pub(crate) struct LengthLines(AtomicUsize);
+
+impl LengthLines {
+    pub(crate) fn add(&self, lines: usize) {
+        if lines > 0 {
+            self.0.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
+    /// A request has so many of them.
+    pub(crate) fn forget(&self, lines: usize) {
+        // One task reads and answers on an HTTP/1 connection, so nothing comes between.
+        let left = self.0.load(Ordering::Relaxed).saturating_sub(lines);
+        self.0.store(left, Ordering::Relaxed);
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// How much of [`LINE`] the end of the last read may be.
+#[derive(Default)]
+pub(crate) struct LineScan(usize);
+
+impl LineScan {
+    /// Lines that are complete with these bytes.
+    pub(crate) fn count(&mut self, mut bytes: &[u8]) -> usize {
+        let mut found = 0;
+        loop {
+            if self.0 == 0 {
+                let Some(at) = memchr::memchr(b'\n', bytes) else { return found };
+                bytes = bytes.get(at + 1..).unwrap_or_default();
+                self.0 = 1;
+            }
+            while let Some(wanted) = LINE.get(self.0) {
+                let Some((byte, rest)) = bytes.split_first() else { return found };
+                if !byte.eq_ignore_ascii_case(wanted) {
+                    break;
+                }
+                (bytes, self.0) = (rest, self.0 + 1);
+            }
+            found += usize::from(self.0 == LINE.len());
+            self.0 = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_wherever_a_read_ends() {
+        let text =
+            b"POST / HTTP/1.1\r\nContent-Length: 5\r\nX: content-length:\r\n\nCONTENT-LENGTH:7\n\ncontent-lengt\n";
+        for cut in 0..text.len() {
+            let (one, two) = text.split_at(cut);
+            let mut scan = LineScan::default();
+            assert_eq!(scan.count(one) + scan.count(two), 2, "{cut}");
+        }
+        let mut scan = LineScan::default();
+        assert_eq!(text.iter().map(|byte| scan.count(&[*byte])).sum::<usize>(), 2);
+    }
+}

@@ -1,0 +1,193 @@
+//! Request bodies that come slowly, or not at all: they hold no place, are bounded for a connection and for a caller, and
+//! nobody else waits for them. At the defaults, unless a test is about another number.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::rig::client::Request;
+use crate::rig::gate::create_key;
+use crate::rig::upstream::modern;
+use crate::rig::{Answer, Gate, Upstream, Value, json, until};
+
+/// Longer than any call here should take, and much shorter than a body may.
+const PROMPT: Duration = Duration::from_secs(5);
+
+fn call() -> Request {
+    Request::modern("/mcp", "tools/call", json!({"name": "a__t", "arguments": {}}))
+}
+
+/// A call whose body is never complete.
+fn half(request: &Request) -> Vec<u8> {
+    let text = String::from_utf8(request.bytes()).unwrap();
+    text.replace(&format!("Content-Length: {}", request.body.len()), "Content-Length: 1000").into_bytes()
+}
+
+/// One HTTP/2 connection that opens so many calls and sends a byte of each.
+async fn open_http2(gate: &Gate, key: &str, calls: u32) -> TcpStream {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00".to_vec();
+    let bearer = format!("Bearer {key}");
+    let headers = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/mcp"),
+        (":authority", "localhost"),
+        ("content-type", "application/json"),
+        ("authorization", &bearer),
+    ];
+    let mut block = Vec::new();
+    for (name, value) in headers {
+        // Literal, not indexed, not compressed (RFC 7541, 6.2.2).
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    for stream in (0..calls).map(|n| 2 * n + 1) {
+        for (kind, flags, payload) in [(1_u8, 4_u8, &block[..]), (0, 0, b"{")] {
+            bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes()[1..]);
+            bytes.extend_from_slice(&[kind, flags]);
+            bytes.extend_from_slice(&stream.to_be_bytes());
+            bytes.extend_from_slice(payload);
+        }
+    }
+    let mut socket = TcpStream::connect(gate.address).await.unwrap();
+    socket.write_all(&bytes).await.unwrap();
+    socket
+}
+
+async fn keyed(server: &Upstream, http: Value) -> (Gate, [String; 2]) {
+    let config = json!({"servers": {"a": server.config()}, "auth": {"keys_file": "keys.yaml"}, "http": http});
+    let gate = Gate::start(config).await;
+    let keys = [create_key(&gate, "slow").await, create_key(&gate, "polite").await];
+    (gate, keys)
+}
+
+async fn by(request: Request, key: &str, gate: &Gate) -> Answer {
+    request.with("Authorization", &format!("Bearer {key}")).send(gate.address).await
+}
+
+/// Calls of both eras, by whoever holds the key.
+async fn calls_are_prompt(gate: &Gate, key: &str) {
+    let began = Instant::now();
+    for _ in 0..5 {
+        let modern = by(call(), key, gate).await;
+        assert_eq!((modern.status, modern.code()), (200, 0), "{}", modern.text());
+    }
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let open = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string();
+    let opened = by(Request::bare("POST", "/mcp", open), key, gate).await;
+    let session = opened.header("mcp-session-id").unwrap_or_else(|| panic!("{}", opened.text())).to_owned();
+    let params = json!({"name": "a__t", "arguments": {}});
+    let legacy = by(Request::legacy("/mcp", &session, 1, "tools/call", &params), key, gate).await;
+    assert_eq!((legacy.status, legacy.code()), (200, 0), "{}", legacy.text());
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn one_connection_with_128_open_bodies_delays_nobody() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let (gate, [slow, polite]) = keyed(&server, json!({})).await;
+    let mut attack = open_http2(&gate, &slow, 128).await;
+    calls_are_prompt(&gate, &polite).await;
+    calls_are_prompt(&gate, &slow).await;
+    // All but a few of them are refused soon.
+    let mut answers = Vec::new();
+    until("slow bodies are refused", async || {
+        let mut bytes = [0; 65536];
+        if let Ok(n) = tokio::time::timeout(Duration::from_millis(100), attack.read(&mut bytes)).await {
+            answers.extend_from_slice(&bytes[..n.unwrap()]);
+        }
+        let text = String::from_utf8_lossy(&answers);
+        (text.matches("slow_bodies_per_connection\"").count() == 112).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn eleven_hundred_connections_with_half_a_body_refuse_nobody_else() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let (gate, [slow, polite]) = keyed(&server, json!({})).await;
+    let bytes = half(&call().with("Authorization", &format!("Bearer {slow}")));
+    let mut attack = Vec::new();
+    for _ in 0..1100 {
+        let mut socket = TcpStream::connect(gate.address).await.unwrap();
+        socket.write_all(&bytes).await.unwrap();
+        attack.push(socket);
+    }
+    calls_are_prompt(&gate, &polite).await;
+    calls_are_prompt(&gate, &slow).await;
+    let (mut too_many, mut too_slow) = (0, 0);
+    for mut socket in attack {
+        let mut answer = String::new();
+        let read = tokio::time::timeout(PROMPT * 3, socket.read_to_string(&mut answer));
+        read.await.expect("every one of them is refused").unwrap();
+        if answer.contains(r#""data":{"reason":"slow_bodies_per_principal"}"#) {
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: "), "{answer}");
+            too_many += 1;
+        } else {
+            assert!(answer.contains(r#""data":{"reason":"body_rate"}"#), "{answer}");
+            too_slow += 1;
+        }
+    }
+    assert!(too_many >= 400 && too_slow >= 256, "{too_many} {too_slow}");
+}
+
+/// `http.body_rate` and `http.read_timeout`: which of the two it was is in the answer.
+#[tokio::test]
+async fn a_body_keeps_a_pace_and_comes_in_time() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let gates = [
+        (Gate::start(json!({"servers": {"a": server.config()}, "http": {"body_rate": 20}})).await, "body_rate"),
+        (Gate::start(json!({"servers": {"a": server.config()}, "http": {"read_timeout": 2}})).await, "body_timeout"),
+    ];
+    for (gate, reason) in gates {
+        let mut socket = TcpStream::connect(gate.address).await.unwrap();
+        socket.write_all(&half(&call())).await.unwrap();
+        let (mut answer, began) = (String::new(), Instant::now());
+        let read = tokio::time::timeout(Duration::from_secs(15), socket.read_to_string(&mut answer));
+        read.await.expect("an answer in time").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(answer.contains(&format!(r#""data":{{"reason":"{reason}"}}"#)), "{answer}");
+        let least = if reason == "body_rate" { 5 } else { 2 };
+        assert!(began.elapsed() >= Duration::from_secs(least), "{reason}: {:?}", began.elapsed());
+        // A connection on which nothing was refused is as good as new.
+        assert_eq!(call().send(gate.address).await.code(), 0);
+    }
+}
+
+/// `http.unfinished_bytes_per_connection` and `_per_principal` at their edge: bytes of bodies that are not complete.
+#[tokio::test]
+async fn bytes_of_incomplete_bodies_are_bounded() {
+    let server = Upstream::http(modern(&["t"])).await;
+    let bounds =
+        json!({"body_bytes": 4096, "unfinished_bytes_per_connection": 4096, "unfinished_bytes_per_principal": 6000});
+    let (gate, [slow, polite]) = keyed(&server, bounds).await;
+    let open = async |key: &str, bytes: usize| {
+        let mut request = call().with("Authorization", &format!("Bearer {key}"));
+        let text = half(&request.clone());
+        request.body = vec![b' '; bytes];
+        let head = String::from_utf8(text).unwrap();
+        let head = head.split("\r\n\r\n").next().unwrap().replace("Content-Length: 1000", "Content-Length: 4096");
+        let mut socket = TcpStream::connect(gate.address).await.unwrap();
+        socket.write_all(format!("{head}\r\n\r\n{}", " ".repeat(bytes)).as_bytes()).await.unwrap();
+        socket
+    };
+    let first = open(&slow, 4000).await;
+    let mut second = open(&slow, 2001).await;
+    let mut answer = String::new();
+    tokio::time::timeout(PROMPT, second.read_to_string(&mut answer)).await.expect("one of the two is refused").unwrap();
+    assert!(answer.contains(r#""data":{"reason":"unfinished_bytes_per_principal"}"#), "{answer}");
+    // The other has its own, and what comes in one piece counts nowhere.
+    let mut other = open(&polite, 3000).await;
+    calls_are_prompt(&gate, &slow).await;
+    calls_are_prompt(&gate, &polite).await;
+    other.write_all(&[b' '; 1096]).await.unwrap();
+    let mut answer = String::new();
+    other.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "a complete body of spaces is read: {answer}");
+    drop(first);
+}
