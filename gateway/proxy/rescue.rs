@@ -161,20 +161,22 @@ impl Problem {
     pub(crate) fn too_many_streams() -> Self {
         let words =
             "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
-        let mut problem = Self::new(code::OVERLOADED, words);
+        let mut problem = Self::new(code::OVERLOADED, words).data(json!({"reason": "streams_per_principal"}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }
 
     /// There is no room for a session: of all, or of the caller.
     pub(crate) fn too_many_sessions(too_many: TooMany) -> Self {
-        let words = match too_many {
-            TooMany::All => "too many sessions (limits.sessions); try again later",
-            TooMany::OfPrincipal => {
-                "too many sessions of this caller (limits.sessions_per_principal): end one, or try again later"
-            }
+        let (reason, words) = match too_many {
+            TooMany::All => ("sessions", "too many sessions (limits.sessions); try again later"),
+            TooMany::OfPrincipal => (
+                "sessions_per_principal",
+                "too many sessions of this caller (limits.sessions_per_principal): end one, or try again later",
+            ),
         };
         let mut problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data = Some(json!({"reason": reason}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }

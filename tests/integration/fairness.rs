@@ -138,7 +138,7 @@ async fn a_server_that_hangs_stops_no_other() {
         assert!(answer.text().contains("has said nothing for"), "{}", answer.text());
         told += 1;
     }
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // From now on nobody waits for it.
     let began = Instant::now();
     assert_eq!(reason(&call("stuck__t").send(gate.address).await), "stalled");
@@ -227,7 +227,7 @@ async fn a_slow_server_is_not_taken_for_a_stuck_one() {
 
 /// A statement of 64 KB that takes the parser as long as a statement may.
 fn difficult() -> String {
-    format!("SELECT {}1 FROM t", "(1+".repeat(20) + &"1, 1 +".repeat(10_000))
+    format!("SELECT * FROM t WHERE a IN ({}1) AND pg_sleep(9) > 1", "1,".repeat(31_000))
 }
 
 /// 32 callers whose statements take long to judge: probes and calls of others are answered at once, somebody else's

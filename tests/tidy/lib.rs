@@ -2,6 +2,8 @@
 //! Each rule is a plain function over a path and a text, tried on a planted offender and then on every tracked file.
 
 #[cfg(test)]
+mod bounds;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod layers;

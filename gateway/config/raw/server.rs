@@ -45,7 +45,7 @@ pub struct Server {
     /// Calls that wait for a place, 0–65536.
     pub queue: Whole<0, 65_536, 128>,
     /// How long every place may be taken without a word of the server, 1–300 s; then calls that wait are turned away.
-    pub stall_timeout: Seconds<1, 300, 5>,
+    pub stall_timeout: Seconds<1, 300, 10>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,
     /// Whether the server is asked now and then for a sign of life.

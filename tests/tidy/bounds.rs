@@ -1,0 +1,86 @@
+//! The page "who may hold what, and for how long" against the configuration: every bound with a key is on it, and every key
+//! on it exists.
+
+use std::collections::BTreeSet;
+
+use crate::tree::files;
+
+const PAGE: &str = "## Who may hold what, and for how long\n";
+/// Where bounds are configured.
+const BOUNDS: [&str; 6] = ["limits.", "http.", "servers.NAME.", "egress.", "audit.queue", "admin."];
+/// Keys there that bound nothing that a request holds or waits for.
+const OTHERS: [&str; 17] = [
+    "http.hosts",
+    "http.origins",
+    "http.public_url",
+    "http.sse",
+    "http.privileged_ports",
+    "servers.NAME.command",
+    "servers.NAME.args",
+    "servers.NAME.env",
+    "servers.NAME.cwd",
+    "servers.NAME.url",
+    "servers.NAME.transport",
+    "servers.NAME.headers",
+    "servers.NAME.era",
+    "servers.NAME.enabled",
+    "servers.NAME.sessions",
+    "egress.ca_file",
+    "http.tls.",
+];
+
+/// What stands in backticks and looks like a key, in the third column of the page's table.
+fn keys_of(page: &str) -> BTreeSet<&str> {
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.filter_map(|row| row.split(" | ").nth(2));
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
+}
+
+fn section(architecture: &str) -> &str {
+    let after = architecture.split_once(PAGE).map_or("", |(_, after)| after);
+    after.split_once("\n## ").map_or(after, |(section, _)| section)
+}
+
+fn configured(reference: &str) -> BTreeSet<&str> {
+    let rows = reference.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| row.split_once("` |")).map(|(key, _)| key).collect()
+}
+
+/// Keys that are on one of the two pages alone.
+fn differences(page: &str, reference: &str) -> Vec<String> {
+    let (shown, all) = (keys_of(section(page)), configured(reference));
+    let mut offences = Vec::new();
+    for key in &shown {
+        if !all.contains(key) {
+            offences.push(format!("`{key}` is no key of the configuration"));
+        }
+    }
+    let is_bound = |key: &&&str| BOUNDS.iter().any(|start| key.starts_with(start));
+    let is_other =
+        |key: &str| OTHERS.iter().any(|other| key == *other || other.ends_with('.') && key.starts_with(other));
+    for key in all.iter().filter(is_bound) {
+        if !shown.contains(key) && !is_other(key) {
+            offences.push(format!("`{key}` is missing"));
+        }
+    }
+    offences
+}
+
+fn text(path: &str) -> &'static str {
+    files().iter().find(|file| file.path == path).map_or("", |file| &file.text)
+}
+
+#[test]
+fn every_bound_with_a_key_is_on_the_page() {
+    let (page, reference) = (text("ARCHITECTURE.md"), text("docs/configuration.md"));
+    assert!(keys_of(section(page)).len() > 40, "the table is read");
+    let offences = differences(page, reference);
+    assert!(offences.is_empty(), "{offences:#?}");
+}
+
+#[test]
+fn a_planted_difference_is_found() {
+    let page = format!("{PAGE}\n| what | 1 | `limits.gone` | waits | – |\n\n## Next\n| a | b | `limits.new` |\n");
+    let found = differences(&page, "| `limits.new` | `1` | Something. |\n| `http.tls.cert` |  | A file. |\n");
+    assert_eq!(found, ["`limits.gone` is no key of the configuration", "`limits.new` is missing"]);
+}
