@@ -9,6 +9,7 @@ mod execute;
 mod filter;
 mod folder;
 mod git;
+mod guard;
 mod launch;
 mod plan;
 mod program;

@@ -33,7 +33,7 @@ pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
-pub use process::{Group, guard};
+pub use process::{Group, guard, outlive_signals};
 pub use sight::{Seen, Sight};
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 

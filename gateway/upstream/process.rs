@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use crate::status::{Stage, Trouble};
 pub use group::Group;
-pub use guard::guard;
+pub use guard::{guard, outlive_signals};
 use guarded::Guarded;
 use plan::Plan;
 use stderr::Tail;

@@ -1,12 +1,14 @@
-//! The guards of servers: nothing that a server started outlives it or the gateway, however it hides and however they end.
+//! The guards of servers and of the built-in shell's programs: nothing that they started outlives them or the gateway,
+//! however it hides and however they end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::rig::client::Request;
 use crate::rig::upstream::{legacy, modern};
-use crate::rig::{Gate, Upstream, Value, alive, json, signal, until};
+use crate::rig::{Gate, Upstream, Value, alive, children, json, signal, until};
 use crate::stdio::Pipe;
 
 /// A process that leaves group, session and parent, ignores what can be ignored, and writes its number into a file.
@@ -117,4 +119,29 @@ async fn nothing_of_a_server_outlives_it() {
     gate.terminate();
     assert_eq!(gate.ended().await, Some(0));
     assert!(third.iter().all(|&pid| !alive(pid)), "all is gone when the gateway is");
+}
+
+/// A program of the built-in shell with children and grandchildren that ignore what can be ignored.
+#[tokio::test]
+async fn nothing_of_a_program_is_left_3_s_after_the_gateway_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = json!({"path": folder.path(), "write": true});
+    let shell = json!({"roots": [root], "programs": ["bash"], "allow_code_execution": ["bash"]});
+    let mut gate = Gate::start(json!({"builtin": {"system": false, "example": false, "shell": shell}})).await;
+    let stubborn = "trap '' TERM HUP INT; echo $BASHPID >> pids; while :; do sleep 0.1; done";
+    let script = format!("setsid sleep 1000 & sleep 1000 & (({stubborn}) & {stubborn}) & {stubborn}");
+    let call = json!({"name": "shell__execute", "arguments": {"argv": ["bash", "-c", script]}});
+    let address = gate.address;
+    let call = tokio::spawn(async move { Request::modern("/mcp", "tools/call", call).send(address).await });
+    let mut all = processes(&folder.path().join("pids"), 3).await;
+    for pid in gate.children() {
+        all.extend(children(pid));
+        all.push(pid);
+    }
+    assert!(all.len() > 5, "the program, and what it started: {all:?}");
+    signal(gate.pid(), Signal::KILL);
+    gate.ended().await;
+    let took = gone(&all).await;
+    assert!(took < SOON, "{took:?}");
+    call.abort();
 }

@@ -40,7 +40,7 @@ pub fn alive(pid: u32) -> bool {
 /// The living children of a process; in the place of a guard, what it guards.
 pub fn children(pid: u32) -> Vec<u32> {
     let is_guard = |pid: &u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "server-guard")
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end().ends_with("-guard"))
     };
     let own = own_children(pid);
     own.into_iter().flat_map(|child| if is_guard(&child) { own_children(child) } else { vec![child] }).collect()

@@ -1,9 +1,9 @@
 //! Between the gateway and a program stands the gateway's own program once more: it waits to be told what to become, takes
-//! from itself what the program must not have, and then becomes it. It is no command for people.
+//! from itself what the program must not have, and then becomes it, or its guard. It is no command for people.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -16,9 +16,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
 use super::config::Landlock;
-use super::filter;
 use super::folder::identity;
 use super::plan::{Held, Plan};
+use super::{filter, guard};
 
 /// The first argument that asks for this mode, and the second one when the program may start others.
 pub(super) const MODE: &str = "confine-exec";
@@ -41,9 +41,14 @@ pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCod
     if arguments.nth(1)? != MODE {
         return None;
     }
-    let Err(words) = become_program(arguments.next().is_some_and(|word| word == CHILDREN));
-    let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
+    let children = arguments.next().is_some_and(|word| word == CHILDREN);
+    let Err(words) = if children { guard::guard_program() } else { become_program() };
+    write_last_words(&words);
     Some(ExitCode::from(FAILED))
+}
+
+pub(super) fn write_last_words(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
 }
 
 /// Whether the kernel has Landlock.
@@ -64,35 +69,48 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "becomes the program that the gateway has chosen, after confining itself")]
-fn become_program(children: bool) -> Result<Infallible, String> {
-    // Nothing goes on when the gateway is gone.
+/// For a program that starts no other: it becomes this process, which ends with the gateway.
+fn become_program() -> Result<Infallible, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
     close_inherited()?;
-    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
     // The kernel takes long to learn the filter; it forbids nothing that is done from here on.
-    filter::apply(children)?;
-    let plan = plan()?;
-    if plan.children != children {
-        return Err("the plan is for another filter".into());
+    filter_calls(false)?;
+    let plan = read_plan(false)?;
+    if std::os::unix::process::parent_id() != plan.gateway {
+        // It ended before its end was a signal.
+        return Err("the gateway is gone".into());
     }
-    limit(&plan)?;
+    let mut command = confine(&plan)?;
+    Err(format!("{}: {}", plan.program.display(), command.exec()))
+}
+
+/// Puts the system call filter on this thread and on what it starts.
+pub(super) fn filter_calls(children: bool) -> Result<(), String> {
+    rustix::thread::set_no_new_privs(true).map_err(|error| format!("no new privileges: {error}"))?;
+    filter::apply(children)
+}
+
+/// Takes from this thread what the program must not have; limits and working folder are those of the whole process.
+/// Returns what starts the program.
+#[allow(clippy::disallowed_methods, reason = "the program that the gateway has chosen, after confining itself")]
+pub(super) fn confine(plan: &Plan) -> Result<Command, String> {
+    limit(plan)?;
     // It is in `/` until then.
     if let Some(folder) = &plan.folder {
         let entered = open(folder).and_then(|open| rustix::process::fchdir(open).map_err(|error| error.to_string()));
         entered.map_err(|words| format!("the working folder cannot be entered: {words}"))?;
     }
     if plan.landlock {
-        landlock(&plan).map_err(|words| format!("Landlock: {words}"))?;
+        landlock(plan).map_err(|words| format!("Landlock: {words}"))?;
     }
     let mut command = Command::new(&plan.program);
     command.arg0(&plan.name).args(&plan.arguments).env_clear().envs(&plan.environment);
-    Err(format!("{}: {}", plan.program.display(), command.exec()))
+    Ok(command)
 }
 
 /// Closes what the gateway was started with besides the standard streams: Landlock holds what is opened, not what is open.
 #[allow(clippy::disallowed_methods, reason = "the descriptors of this process, before it has any of its own")]
-fn close_inherited() -> Result<(), String> {
+pub(super) fn close_inherited() -> Result<(), String> {
     let open = std::fs::read_dir("/proc/self/fd").map_err(|error| format!("its open files are not known: {error}"))?;
     let open: Vec<RawFd> = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for inherited in open.into_iter().filter(|fd| *fd > 2) {
@@ -102,12 +120,15 @@ fn close_inherited() -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for the plan. From then on there is nothing to read on standard input.
-fn plan() -> Result<Plan, String> {
+/// Waits for the plan, a line. From then on there is nothing to read on standard input.
+pub(super) fn read_plan(children: bool) -> Result<Plan, String> {
     let mut text = Vec::new();
     let mut input = std::io::stdin().lock().take(MAX_PLAN);
-    input.read_to_end(&mut text).map_err(|error| format!("the plan cannot be read: {error}"))?;
-    let plan = serde_json::from_slice(&text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    input.read_until(b'\n', &mut text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    let plan: Plan = serde_json::from_slice(&text).map_err(|error| format!("the plan cannot be read: {error}"))?;
+    if plan.children != children {
+        return Err("the plan is for another filter".into());
+    }
     let nothing = OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open("/dev/null", nothing, Mode::empty())
         .and_then(rustix::stdio::dup2_stdin)

@@ -1,18 +1,22 @@
 //! The gateway's own program, started to become another one. Starting something that large takes longer than all else
-//! that a call does, so that a few are started ahead and wait for their plan. Each becomes one program, and is never used
-//! again.
+//! that a call does, so that a few are started ahead and wait for their plan. Each becomes one program, or guards one that may start others,
+//! and is never used again.
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use lockgate_upstream::Group;
 use parking_lot::Mutex;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
@@ -28,6 +32,8 @@ pub(super) struct Launcher {
     pub(super) child: Child,
     /// Which it leads.
     pub(super) group: Group,
+    /// To a guard. Closing it makes the guard kill the group.
+    control: Option<UnixStream>,
 }
 
 impl Launcher {
@@ -40,16 +46,45 @@ impl Launcher {
         command.arg(confine::MODE).args(children.then_some(confine::CHILDREN)).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
+        let mut control = None;
+        if children {
+            let (ours, theirs) = BlockingStream::pair()?;
+            ours.set_nonblocking(true)?;
+            control = Some(UnixStream::from_std(ours)?);
+            command.stdin(OwnedFd::from(theirs));
+        }
         let child = command.spawn()?;
         let leader = child.id().ok_or_else(|| io::Error::other("it ended at once"))?;
-        Ok(Self { child, group: Group::new(leader) })
+        Ok(Self { child, group: Group::new(leader), control })
     }
 
     /// Tells it what to become.
     pub(super) async fn become_program(&mut self, plan: &[u8]) -> io::Result<()> {
+        if let Some(control) = &mut self.control {
+            return control.write_all(plan).await;
+        }
         let mut input = self.child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         input.write_all(plan).await?;
         input.shutdown().await
+    }
+
+    /// Waits for the end of the program. Its guard, if it has one, goes on until the group is killed.
+    pub(super) async fn wait_for_program(&mut self) -> io::Result<ExitStatus> {
+        if let Some(control) = &mut self.control {
+            let mut status = [0; 4];
+            if control.read_exact(&mut status).await.is_ok() {
+                return Ok(ExitStatus::from_raw(i32::from_le_bytes(status)));
+            }
+            // Somebody killed the guard.
+        }
+        self.child.wait().await
+    }
+
+    /// Kills what is left of the group, the guard with it.
+    pub(super) async fn finish(&mut self) {
+        self.group.finish();
+        let _ = self.child.wait().await;
+        self.group.reap().await;
     }
 }
 

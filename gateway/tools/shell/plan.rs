@@ -1,4 +1,5 @@
-//! What the launcher has to do before it becomes the program, and which one: written to its standard input, in JSON.
+//! What the launcher has to do before it becomes the program, and which one: a line of JSON on its
+//! standard input.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
+    /// The process id of the gateway.
+    pub(super) gateway: u32,
     /// The file to become, by an absolute path.
     pub(super) program: PathBuf,
     /// How the program is called.

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_policy::command::Invocation;
-use lockgate_upstream::Group;
 use rustix::process::Signal;
-use tokio::process::Child;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
@@ -66,16 +64,17 @@ pub(super) async fn start(
     let began = Instant::now();
     let cannot = |error: &dyn std::fmt::Display| format!("`{}` could not be started: {error}", program.name);
     let plan = plan(shell, program, call, folder, limit).map_err(|error| cannot(&error))?;
-    let plan = serde_json::to_vec(&plan).map_err(|error| cannot(&error))?;
+    let mut plan = serde_json::to_vec(&plan).map_err(|error| cannot(&error))?;
+    plan.push(b'\n');
     let mut launcher = shell.launchers.take(program.runs_code()).map_err(|error| cannot(&error))?;
     launcher.become_program(&plan).await.map_err(|error| cannot(&error))?;
-    let Launcher { mut child, group } = launcher;
+    let child = &mut launcher.child;
     let cap = shell.config.limits.output_bytes;
     let output = (Reader::start(child.stdout.take(), cap), Reader::start(child.stderr.take(), cap));
     tracing::debug!(program = program.name, pid = child.id(), "program started");
     let (result, wanted) = oneshot::channel();
     let launchers = Arc::clone(&shell.launchers);
-    tokio::spawn(watch(child, group, output, (began, limit), result, (place, launchers)));
+    tokio::spawn(watch(launcher, output, (began, limit), result, (place, launchers)));
     Ok(wanted)
 }
 
@@ -95,6 +94,7 @@ fn plan(
         _ => arguments.extend_from_slice(&call.arguments),
     }
     Ok(Plan {
+        gateway: std::process::id(),
         program: program.file.clone(),
         name: match program.before.is_empty() {
             true => program.name.clone(),
@@ -141,24 +141,22 @@ fn environment(shell: &Shell, program: &Program) -> BTreeMap<String, String> {
 
 /// Waits for the end of a program, or brings it about.
 async fn watch(
-    mut child: Child,
-    group: Group,
+    mut launcher: Launcher,
     (mut stdout, mut stderr): (Reader, Reader),
     (began, limit): (Instant, Duration),
     mut result: oneshot::Sender<Ran>,
     _held: (OwnedSemaphorePermit, Arc<Launchers>),
 ) {
     let (ended, timed_out) = tokio::select! {
-        ended = child.wait() => (Some(ended), false),
+        ended = launcher.wait_for_program() => (Some(ended), false),
         () = tokio::time::sleep(limit) => (None, true),
         () = result.closed() => (None, false),
     };
     let ended = match ended {
         Some(ended) => ended,
-        None => stop(&mut child, &group).await,
+        None => stop(&mut launcher).await,
     };
-    group.finish();
-    group.reap().await;
+    launcher.finish().await;
     let took = began.elapsed();
     // Nobody else holds the other ends, unless the kernel is stuck.
     let _ = timeout(LAST_OUTPUT, async {
@@ -173,11 +171,11 @@ async fn watch(
 }
 
 /// Asks the whole group to end, then makes it.
-async fn stop(child: &mut Child, group: &Group) -> std::io::Result<ExitStatus> {
-    group.signal(Signal::TERM);
-    if let Ok(ended) = timeout(GRACE, child.wait()).await {
+async fn stop(launcher: &mut Launcher) -> std::io::Result<ExitStatus> {
+    launcher.group.signal(Signal::TERM);
+    if let Ok(ended) = timeout(GRACE, launcher.wait_for_program()).await {
         return ended;
     }
-    group.signal(Signal::KILL);
-    child.wait().await
+    launcher.group.signal(Signal::KILL);
+    launcher.wait_for_program().await
 }

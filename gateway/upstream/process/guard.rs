@@ -84,11 +84,17 @@ fn guard_server() -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A handler that does nothing, because a signal that is ignored would be ignored by the server too.
-fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
+/// Keeps this process alive when its group is asked to end: handlers that do nothing, because a signal that is ignored
+/// would be ignored by what the process starts too. Keep the result.
+///
+/// # Errors
+/// The kernel has no room for a handler.
+pub fn outlive_signals() -> io::Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let entered = runtime.enter();
-    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()] {
+    let asking = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup(), SignalKind::quit()];
+    let others = [SignalKind::user_defined1(), SignalKind::user_defined2(), SignalKind::alarm()];
+    for kind in asking.into_iter().chain(others) {
         drop(signal(kind)?);
     }
     drop(entered);

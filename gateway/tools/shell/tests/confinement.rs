@@ -171,6 +171,17 @@ async fn limits_hold() {
     assert!(result["stderr"].as_str().unwrap().contains("memory"), "{:?}", result["stderr"]);
 }
 
+/// The least that a configuration may give: the guard, which is under the same limits, still starts the program.
+#[tokio::test]
+async fn the_least_limits_are_enough_to_start() {
+    let place = Place::new();
+    let mut config = place.code(Landlock::Required, &["sh"]);
+    config.limits.memory_bytes = 16 << 20;
+    config.limits.open_files = 16;
+    let result = sh(&rig(config), "sh -c 'echo hi | cat'; ulimit -n").await;
+    assert_eq!(result["stdout"], json!("hi\n16\n"), "{result}");
+}
+
 #[test]
 fn landlock_is_required_unless_told() {
     assert_eq!(confine::wanted(Landlock::Required, true), Ok(true));

@@ -60,6 +60,17 @@ async fn a_dropped_call_ends_its_program() {
     assert_eq!(sh(&rig, "echo next").await["stdout"], json!("next\n"));
 }
 
+#[tokio::test]
+async fn a_program_that_kills_its_guard_ends_with_it() {
+    let place = Place::new();
+    let rig = rig(place.code(Landlock::Off, &["sh"]));
+    let asked = sh(&rig, "trap '' TERM USR1; kill -TERM $PPID; kill -USR1 0; echo on").await;
+    assert_eq!((&asked["stdout"], &asked["exitCode"]), (&json!("on\n"), &json!(0)), "{asked}");
+    let killed = sh(&rig, "sleep 60 & kill -KILL $PPID; sleep 60").await;
+    assert_eq!((&killed["signal"], &killed["exitCode"]), (&json!(9), &Value::Null), "{killed}");
+    place.assert_quiet().await;
+}
+
 #[test]
 fn a_runtime_that_ends_takes_its_programs_along() {
     let place = Place::new();
