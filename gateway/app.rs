@@ -71,6 +71,7 @@ impl App {
             egress: config.egress.clone(),
             events: gateway.events(),
             pools,
+            budget: Arc::clone(gateway.budget()),
             info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
                 .to_string()
                 .into_bytes()

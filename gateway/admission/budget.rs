@@ -1,13 +1,17 @@
-//! The account of bytes in flight: request bodies while they are worked on, answers and messages until their client has
-//! taken them. One atomic step takes a part or gives it back. It decides nothing about whose turn it is.
+//! The account of bytes in flight: messages while they come in, while they are worked on and until somebody has taken
+//! them. One atomic step takes a part or gives it back. `reader` says who waits, and who has to go, when it is full.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::reader::Readers;
 
 /// The memory that everything in flight may take together.
 pub struct Budget {
     used: AtomicUsize,
     all: AtomicUsize,
+    refused: AtomicU64,
+    pub(crate) readers: Readers,
 }
 
 /// A part of a budget, given back when dropped.
@@ -23,6 +27,12 @@ pub const DROPPED: &str = "the answer was dropped, because it is larger than wha
 /// Messages up to this size are always taken: their number is bounded, and somebody may wait for them.
 pub const SMALL: usize = 4 * 1024;
 
+/// Messages up to this size have a part of the memory, beside the whole account, that larger ones cannot take.
+pub const MEDIUM: usize = 64 * 1024;
+
+/// The part for messages up to [`MEDIUM`] is the account divided by this.
+const PART_FOR_MEDIUM: usize = 16;
+
 /// There is not that much left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -31,7 +41,34 @@ impl Budget {
     /// `all` in bytes.
     #[must_use]
     pub fn new(all: usize) -> Self {
-        Self { used: AtomicUsize::new(0), all: AtomicUsize::new(all) }
+        Self {
+            used: AtomicUsize::new(0),
+            all: AtomicUsize::new(all),
+            refused: AtomicU64::new(0),
+            readers: Readers::default(),
+        }
+    }
+
+    /// The bytes that large messages may take together.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Messages that were refused or dropped because the account was full.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What may be held in all once a message that is `bytes` long is taken.
+    fn limit_for(&self, bytes: usize) -> usize {
+        let all = self.limit();
+        if bytes > MEDIUM { all } else { all.saturating_add(all / PART_FOR_MEDIUM) }
     }
 
     /// Another size. What is held already stays.
@@ -52,7 +89,7 @@ impl Budget {
     }
 
     fn half(&self) -> usize {
-        self.all.load(Ordering::Relaxed) / 2
+        self.limit() / 2
     }
 
     fn take(&self, bytes: usize, all: usize) -> Result<(), Full> {
@@ -60,7 +97,10 @@ impl Budget {
             return Ok(());
         }
         let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= all);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map(drop).map_err(|_| Full)
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Full),
+        }
     }
 }
 
@@ -76,9 +116,38 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// [`Full`]: nothing was taken.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Full> {
         let budget = self.budget.as_ref();
-        budget.take(bytes, budget.all.load(Ordering::Relaxed))?;
+        budget.take(bytes, budget.limit())?;
         self.bytes += bytes;
         Ok(())
+    }
+
+    /// Takes what is missing to `total` for one message that is so long.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was taken.
+    pub(crate) fn reserve(&mut self, total: usize) -> Result<(), Full> {
+        let budget = self.budget.as_ref();
+        let more = total.saturating_sub(self.bytes);
+        budget.take(more, budget.limit_for(total))?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Holds exactly this much from now on, whatever is left: the bytes are there.
+    pub(crate) fn set_whatever(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => {
+                self.budget.as_ref().used.fetch_add(more, Ordering::Relaxed);
+                self.bytes = bytes;
+            }
+            None => self.shrink(self.bytes - bytes),
+        }
+    }
+
+    /// What is held.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Takes more for something that can be done without: it leaves half of the budget to others.
@@ -92,13 +161,14 @@ impl<P: AsRef<Budget>> Hold<P> {
         Ok(())
     }
 
-    /// Takes a message on its way to a client: a small one whatever is left.
+    /// Takes a message on its way: a small one whatever is left.
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
     pub fn admit(&mut self, bytes: usize) -> Result<(), Full> {
         if bytes > SMALL {
-            return self.grow(bytes);
+            let taken = self.reserve(self.bytes.saturating_add(bytes));
+            return taken.inspect_err(|_| self.budget.as_ref().count_refused());
         }
         self.budget.as_ref().used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
@@ -110,7 +180,9 @@ impl<P: AsRef<Budget>> Hold<P> {
         let bytes = bytes.min(self.bytes);
         if bytes > 0 {
             self.bytes -= bytes;
-            self.budget.as_ref().used.fetch_sub(bytes, Ordering::Relaxed);
+            let budget = self.budget.as_ref();
+            budget.used.fetch_sub(bytes, Ordering::Relaxed);
+            budget.readers.wake();
         }
     }
 
@@ -120,8 +192,8 @@ impl<P: AsRef<Budget>> Hold<P> {
     /// [`Full`]: it holds what it held before.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
-            Some(more) if bytes > SMALL => self.grow(more),
-            Some(more) => self.admit(more),
+            Some(more) if bytes <= SMALL || more > SMALL => self.admit(more),
+            Some(_) => self.reserve(bytes),
             None => {
                 self.shrink(self.bytes - bytes);
                 Ok(())

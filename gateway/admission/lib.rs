@@ -3,8 +3,10 @@
 
 mod apart;
 pub mod budget;
+pub mod buffer;
 mod concurrency;
 mod pool;
+pub mod reader;
 
 pub use apart::{Apart, Turn};
 pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};

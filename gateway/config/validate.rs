@@ -5,6 +5,7 @@ mod address;
 mod audit;
 mod auth;
 mod builtin;
+mod memory;
 mod pins;
 mod policy;
 mod secret;
@@ -40,9 +41,15 @@ pub fn config(root: Root, layers: &Layers, sources: &Sources, problems: &mut Pro
         privileged: root.http.privileged_ports.0,
     };
     let (pins, pins_file) = check.pins(&root.pins);
-    let proxy = check.proxy(&root, pins);
+    let mut proxy = check.proxy(&root, pins);
+    let bytes_in_flight = check.bytes_in_flight(&root);
+    proxy.limits.bytes_in_flight = bytes_in_flight;
     let authn = check.auth(&root);
-    let listener = check.listener(&root, authn.admits_others());
+    let mut listener = check.listener(&root, authn.admits_others());
+    if let Some(listener) = &mut listener {
+        // A larger body would never find room.
+        listener.limits.body_bytes = listener.limits.body_bytes.min(bytes_in_flight);
+    }
     let admin = check.admin(&root.admin, listener.as_ref().map(|l| l.listen), authn.admits_others());
     let policy = check.policy(&root.policy, &authn);
     let egress = check.egress(&root.egress);
@@ -164,7 +171,7 @@ impl Check<'_> {
                     .as_ref()
                     .map_or(limits.sessions.size().div_ceil(2), raw::leaf::Bounded::size),
                 session_idle: limits.session_idle.duration(),
-                bytes_in_flight: limits.bytes_in_flight.size(),
+                bytes_in_flight: 0,
                 concurrent_requests: limits.concurrent_requests.size(),
                 queued_requests: limits.queued_requests.size(),
                 queued_judgements: limits.queued_judgements.size(),

@@ -81,7 +81,8 @@ impl Body {
         Ok(whole.freeze())
     }
 
-    async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
+    /// The next bytes, which may be none; `None` at the end. Trailers are dropped. Cancel safe.
+    pub async fn data(&mut self) -> Result<Option<Bytes>, BodyError> {
         while let Some(frame) = self.frame().await {
             if let Ok(data) = frame?.into_data() {
                 return Ok(Some(data));

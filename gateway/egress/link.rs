@@ -12,6 +12,8 @@ use crate::stream::Stream;
 
 /// Bytes of a response head. hyper's own default is its whole read buffer, 400 kB.
 const MAX_HEAD: usize = 64 << 10;
+/// Bytes that one connection reads ahead of whoever takes them, which no account counts. hyper's own default is 400 kB.
+const MAX_BUFFER: usize = 128 << 10;
 
 /// The way to put requests into a connection. Dropping it closes the socket, whatever state the exchange is in.
 pub(crate) struct Link {
@@ -22,7 +24,9 @@ pub(crate) struct Link {
 impl Link {
     /// Prepares a connected stream for HTTP/1.1. Nothing is sent.
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
-        let (sender, connection) = Builder::new().max_header_size(MAX_HEAD).handshake(TokioIo::new(stream)).await?;
+        let mut builder = Builder::new();
+        builder.max_header_size(MAX_HEAD).max_buf_size(MAX_BUFFER);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async {
             // What goes wrong is told to whoever waits for the exchange.
             let _ = connection.await;

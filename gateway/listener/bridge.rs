@@ -128,7 +128,7 @@ pub(crate) async fn drain(mut events: Events, out: &Queue) {
         if event.data.is_empty() {
             continue;
         }
-        if !out.send(Text::Whole(event.data)).await {
+        if !out.send(event.data).await {
             break;
         }
     }

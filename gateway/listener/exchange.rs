@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
-use lockgate_admission::budget::{Budget, Hold};
+use lockgate_admission::budget::Hold;
 use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
@@ -21,7 +21,7 @@ use crate::Receive;
 use crate::config::Config;
 use crate::fallback::Other;
 use crate::gate::{self, Gate};
-use crate::intake::{self, Bounds};
+use crate::intake::{self, Account, Bounds};
 use crate::outflow::{Outflow, assemble, plain, respond};
 use crate::refusal::Refusal;
 use crate::request_headers::{accepts, bearer, check_framing, check_post};
@@ -278,7 +278,7 @@ impl<R: Receive, O> Link<R, O> {
         budget: P,
     ) -> Result<(Bytes, Hold<P>), Refusal>
     where
-        P: AsRef<Budget>,
+        P: Account,
     {
         let limits = &self.shared.config.limits;
         let bounds = Bounds {

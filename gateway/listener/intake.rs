@@ -2,19 +2,20 @@
 //! headers costs no timer, no lock and no copy. It does not look at what it reads.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::Body;
-use lockgate_admission::budget::{Budget, Full, Hold};
+use lockgate_admission::budget::{Budget, Full, Hold, MEDIUM};
+use lockgate_admission::buffer::Buffer;
+use lockgate_admission::reader::{NoMemory, Reader};
 use tokio::time::Instant;
 
 use crate::refusal::Refusal;
 use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
-/// First guess at the size of a body that does not say how long it is.
-const GUESS: usize = 16 * 1024;
 /// A body that takes longer than this is slow.
 const SLOW: Duration = Duration::from_secs(1);
 /// How often the pace of a slow body is looked at, in seconds.
@@ -31,11 +32,22 @@ pub(crate) struct Bounds<'a> {
     pub principal: u64,
 }
 
-/// The whole body, and what it holds of the budget.
+/// Who holds the memory of a body, and where the account is.
+pub(crate) trait Account: AsRef<Budget> {
+    fn budget(&self) -> &Arc<Budget>;
+}
+
+impl Account for Arc<Budget> {
+    fn budget(&self) -> &Arc<Budget> {
+        self
+    }
+}
+
+/// The whole body, and what it holds of the budget. A large body counts by itself for as long as it is there.
 pub(crate) async fn read<B, P>(body: B, bounds: Bounds<'_>, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
 where
     B: Body<Data = Bytes>,
-    P: AsRef<Budget>,
+    P: Account,
 {
     let mut held = Hold::none(budget);
     let declared = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -44,7 +56,10 @@ where
             return Err(Refusal::TooLarge { limit: bounds.bytes });
         }
         // Refused before it is sent, where there is no room for it now.
-        held.grow(bytes).map_err(full)?;
+        if bytes > MEDIUM {
+            Box::pin(Reader::new(held.by().budget()).hold(bytes)).await.map_err(no_memory)?;
+        }
+        held.set(bytes).map_err(full)?;
     }
     let mut body = pin!(body);
     let mut received = Received { first: Bytes::new(), rest: None, total: 0, declared, limit: bounds.bytes };
@@ -64,14 +79,28 @@ where
     });
     if !complete.await? {
         // From here on only what has come counts, because what was declared may never come.
-        if declared.is_some() {
-            held.shrink(usize::MAX);
-            held.grow(received.total).map_err(full)?;
-        }
         let unfinished = bounds.unfinished.begin(bounds.connection, bounds.principal);
-        read_rest(body, bounds, unfinished, &mut received, &mut held).await?;
+        let mut reader = Reader::new(held.by().budget());
+        count(&mut received, &mut reader, &mut held).await?;
+        read_rest(body, bounds, unfinished, &mut received, &mut reader, &mut held).await?;
+        if received.total > MEDIUM {
+            return Ok((reader.finish(received.into_bytes(), 0), held));
+        }
     }
     Ok((received.into_bytes(), held))
+}
+
+/// Takes the part of what has come. A large body waits for it, and is known to those who look for the largest.
+async fn count<P: Account>(received: &mut Received, reader: &mut Reader, held: &mut Hold<P>) -> Result<(), Refusal> {
+    if received.total <= MEDIUM {
+        return held.set(received.total).map_err(full);
+    }
+    held.shrink(usize::MAX);
+    reader.hold(received.total).await.map_err(no_memory)
+}
+
+fn no_memory(_: NoMemory) -> Refusal {
+    Refusal::Memory
 }
 
 fn full(_: Full) -> Refusal {
@@ -84,11 +113,12 @@ async fn read_rest<B, P>(
     bounds: Bounds<'_>,
     mut unfinished: UnfinishedBody<'_>,
     received: &mut Received,
+    reader: &mut Reader,
     held: &mut Hold<P>,
 ) -> Result<(), Refusal>
 where
     B: Body<Data = Bytes>,
-    P: AsRef<Budget>,
+    P: Account,
 {
     unfinished.add_bytes(received.total)?;
     let (begun, mut looked, mut before) = (Instant::now(), Instant::now(), received.total);
@@ -97,6 +127,7 @@ where
     loop {
         let frame = tokio::select! {
             biased;
+            none = reader.told() => return Err(no_memory(none)),
             frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)) => frame,
             () = &mut timer => {
                 let now = Instant::now();
@@ -115,10 +146,11 @@ where
             }
         };
         let length = received.total;
-        if received.take(frame, held, true)? {
+        if received.take(frame, held, false)? {
             return Ok(());
         }
         unfinished.add_bytes(received.total - length)?;
+        count(received, reader, held).await?;
         if body.is_end_stream() {
             return Ok(());
         }
@@ -128,7 +160,7 @@ where
 /// The part of a body that is here.
 struct Received {
     first: Bytes,
-    rest: Option<BytesMut>,
+    rest: Option<Buffer>,
     total: usize,
     declared: Option<usize>,
     limit: usize,
@@ -143,7 +175,7 @@ impl Received {
         counted: bool,
     ) -> Result<bool, Refusal>
     where
-        P: AsRef<Budget>,
+        P: Account,
     {
         let Some(frame) = frame else { return Ok(true) };
         let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { return Ok(false) };
@@ -152,23 +184,23 @@ impl Received {
             return Err(Refusal::TooLarge { limit: self.limit });
         }
         if counted {
-            held.grow(data.len()).map_err(full)?;
+            held.set(self.total).map_err(full)?;
         }
         if self.total == data.len() {
             self.first = data;
             return Ok(false);
         }
         let rest = self.rest.get_or_insert_with(|| {
-            let mut all = BytesMut::with_capacity(self.declared.unwrap_or(GUESS).max(self.total));
-            all.extend_from_slice(&self.first);
+            let mut all = Buffer::new(self.declared.unwrap_or(self.limit));
+            all.extend(&self.first);
             all
         });
-        rest.extend_from_slice(&data);
+        rest.extend(&data);
         Ok(false)
     }
 
     fn into_bytes(self) -> Bytes {
-        self.rest.map_or(self.first, BytesMut::freeze)
+        self.rest.map_or(self.first, |mut rest| rest.take())
     }
 }
 

@@ -2,6 +2,7 @@
 //! One concrete type, so that a response costs no box. What is written counts in the account of bytes in flight until the
 //! connection has taken it.
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -20,6 +21,9 @@ use crate::refusal::Refusal;
 use crate::watch::Active;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A part of an event from this size on is not copied.
+const LARGE: usize = 16 << 10;
 
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
@@ -78,6 +82,8 @@ impl Drop for Chunk {
 pub(crate) struct EventStream {
     /// Written before everything else.
     first: Bytes,
+    /// The rest of a large event.
+    rest: VecDeque<Chunk>,
     events: Events,
     interval: Duration,
     written: Instant,
@@ -92,13 +98,17 @@ impl EventStream {
         let interval = interval.max(Duration::from_millis(10));
         let written = Instant::now();
         let timer = Box::pin(tokio::time::sleep(interval));
-        Self { first, events, interval, written, timer, active }
+        Self { first, rest: VecDeque::new(), events, interval, written, timer, active }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
         if !self.first.is_empty() {
             let first = std::mem::take(&mut self.first);
             return Poll::Ready(Some(self.sign(first)));
+        }
+        if let Some(chunk) = self.rest.pop_front() {
+            self.written = Instant::now();
+            return Poll::Ready(Some(chunk));
         }
         while let Poll::Ready(event) = self.events.as_mut().poll_next(cx) {
             let Some(event) = event else { return Poll::Ready(None) };
@@ -130,14 +140,47 @@ impl EventStream {
 
     /// An event that counts until it is written. Without memory for it, an answer becomes words that say so, and anything
     /// else is left out.
-    fn counted(&self, mut event: Outgoing) -> Option<Chunk> {
+    fn counted(&mut self, mut event: Outgoing) -> Option<Chunk> {
         let mut held = Hold::none(self.active.again());
-        if held.admit(event.data.len()).is_err() {
-            tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
-            event.data = Refusal::Unread.text(Some(write::id_of_response(&event.data)?));
+        let large = large_event(&event);
+        // What is not written chunk by chunk is copied once more.
+        let own = if large.is_some() { event.data.own_len() } else { event.data.len() };
+        if held.admit(own).is_ok() {
+            return Some(match large {
+                Some(chunks) => self.divide(chunks, held),
+                None => Chunk::new(event_text(&event), Some(held)),
+            });
         }
+        tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
+        event.data = Refusal::Unread.text(Some(write::id_of_response(event.data.start())?)).into();
         Some(Chunk::new(event_text(&event), Some(held)))
     }
+
+    /// The first chunk of a large event; the others wait. The last one holds what the whole takes.
+    fn divide(&mut self, chunks: [Bytes; 3], held: Hold<Active>) -> Chunk {
+        let [first, middle, last] = chunks;
+        let (first, middle) = (self.sign(first), self.sign(middle));
+        self.rest.extend([middle, Chunk::new(last, Some(held))]);
+        first
+    }
+}
+
+/// The chunks of an event whose data have a large part that is written without a copy. Data with line breaks have none,
+/// because each of their lines has to be marked.
+fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
+    let (Text::Spliced([head, middle, tail]) | Text::Shared([head, middle, tail])) = &event.data else { return None };
+    let has_break = |chunk: &Bytes| memchr::memchr2(b'\r', b'\n', chunk).is_some();
+    if middle.len() < LARGE || has_break(head) || has_break(middle) || has_break(tail) {
+        return None;
+    }
+    let mut first = BytesMut::with_capacity(head.len() + 64);
+    // Ends with an empty line, which is for the end of the event.
+    sse::encode(&mut first, event.id.as_deref(), head);
+    first.truncate(first.len().saturating_sub(2));
+    let mut last = BytesMut::with_capacity(tail.len() + 2);
+    last.extend_from_slice(tail);
+    last.extend_from_slice(b"\n\n");
+    Some([first.freeze(), middle.clone(), last.freeze()])
 }
 
 fn event_text(event: &Outgoing) -> Bytes {
@@ -148,7 +191,10 @@ fn event_text(event: &Outgoing) -> Bytes {
     }
     if !event.data.is_empty() {
         // Behind a delay the id has been written already; twice does no harm.
-        sse::encode(&mut out, id, &event.data);
+        match &event.data {
+            Text::Whole(data) => sse::encode(&mut out, id, data),
+            other => sse::encode(&mut out, id, &other.clone().into_bytes()),
+        }
     }
     out.freeze()
 }

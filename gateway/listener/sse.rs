@@ -224,7 +224,7 @@ impl<R: Receive> Stream for Messages<R> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        let outgoing = |waiting: Waiting| Outgoing { data: waiting.text.into_bytes(), ..Outgoing::default() };
+        let outgoing = |waiting: Waiting| Outgoing { data: waiting.text, ..Outgoing::default() };
         self.messages.poll_recv(cx).map(|waiting| waiting.map(outgoing))
     }
 }

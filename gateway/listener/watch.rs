@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 pub(crate) use idle::Candidate;
 pub(crate) use wire::{Meter, Wire};
 
+use crate::intake::Account;
 use crate::unfinished::ConnectionUsage;
 use lengths::LengthLines;
 
@@ -210,6 +211,12 @@ impl Active {
         if self.0.http2.load(Ordering::Relaxed) {
             self.0.owed.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl Account for Active {
+    fn budget(&self) -> &Arc<Budget> {
+        &self.0.budget
     }
 }
 

@@ -22,6 +22,10 @@ pub struct Raw {
 
 /// Most items of a page whose faults are told one by one.
 const TOLD: usize = 20;
+/// Largest item: it is read into a tree, which takes many times its bytes.
+const MAX_ITEM: usize = 1 << 20;
+/// Most items that are taken from one page.
+const MAX_ITEMS: usize = 100_000;
 
 /// Takes the items out of the array at `span` of `text`. Those that clients cannot read are not taken; the second part says
 /// in words what is wrong with them.
@@ -31,28 +35,33 @@ const TOLD: usize = 20;
 pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
     let array = span.of(text);
     let mut scanner = Scanner::new(array, max_depth)?;
-    let (mut items, mut nameless, mut bad) = (Vec::new(), 0_usize, Vec::new());
+    let (mut items, mut nameless, mut bad, mut more) = (Vec::new(), 0_usize, Vec::new(), 0_usize);
+    let mut tell = |words: String| if bad.len() < TOLD { bad.push(words) } else { more += 1 };
     scanner.array(&mut |s| {
+        if items.len() >= MAX_ITEMS {
+            return s.value().map(drop);
+        }
         if s.peek() != Some(b'{') {
             nameless += 1;
             return s.value().map(drop);
         }
         let (item, members) = s.members(Keys::Distinct)?;
         match scan::find(&members, array, form.key).and_then(|value| scan::as_str(value.of(array))) {
+            Some(name) if !name.is_empty() && item.of(array).len() > MAX_ITEM => {
+                tell(format!("{} {}: it is longer than {MAX_ITEM} bytes", form.noun, short(&name)));
+            }
             Some(name) if !name.is_empty() => match form.check(item.of(array)) {
                 Ok(repaired) => {
                     let start = span.range().start;
                     let whole = || text.slice(start + item.range().start..start + item.range().end);
                     items.push(Raw { text: repaired.map_or_else(whole, Bytes::from), key: name.into_owned() });
                 }
-                Err(words) => bad.push(format!("{} {}: {words}", form.noun, short(&name))),
+                Err(words) => tell(format!("{} {}: {words}", form.noun, short(&name))),
             },
             _ => nameless += 1,
         }
         Ok(())
     })?;
-    let more = bad.len().saturating_sub(TOLD);
-    bad.truncate(TOLD);
     if more > 0 {
         bad.push(format!("{more} more of these: {}s that clients cannot read", form.noun));
     }
@@ -171,16 +180,21 @@ pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
 /// content types that they know. `None` when nothing has to change.
 #[must_use]
 pub fn adapt_content(raw: &[u8], slug: Option<&str>, revision: Revision) -> Option<Vec<u8>> {
-    let has = |needle: &[u8]| memchr::memmem::find(raw, needle).is_some();
-    let uris = slug.is_some() && (has(b"\"uri\"") || has(b"\\u"));
-    let old = revision < Revision::V2025_06_18 && (has(b"resource_link") || has(b"audio"));
-    if !uris && !old {
+    if !may_adapt(raw, slug.is_some(), revision) {
         return None;
     }
     let mut out = Vec::with_capacity(raw.len() + 64);
     let mut writer = Adapt { slug, revision, changed: false };
     writer.value(&mut out, raw, 0).ok()?;
     writer.changed.then_some(out)
+}
+
+/// Whether [`adapt_content`] makes a copy to find out what has to change.
+#[must_use]
+pub fn may_adapt(raw: &[u8], namespaced: bool, revision: Revision) -> bool {
+    let has = |needle: &[u8]| memchr::memmem::find(raw, needle).is_some();
+    let uris = namespaced && (has(b"\"uri\"") || has(b"\\u"));
+    uris || revision < Revision::V2025_06_18 && (has(b"resource_link") || has(b"audio"))
 }
 
 /// Copies JSON text and changes only what has to change, so that every other byte stays.
@@ -203,18 +217,15 @@ impl Adapt<'_> {
     }
 
     fn array(&mut self, out: &mut Vec<u8>, raw: &[u8], depth: usize) -> Result<(), Flaw> {
-        let mut spans = Vec::new();
-        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
-            spans.push(s.value()?);
-            Ok(())
-        })?;
         out.push(b'[');
-        for (n, span) in spans.into_iter().enumerate() {
-            if n > 0 {
+        let start = out.len();
+        Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |s| {
+            let item = s.value()?;
+            if out.len() > start {
                 out.push(b',');
             }
-            self.value(out, span.of(raw), depth)?;
-        }
+            self.value(out, item.of(raw), depth)
+        })?;
         out.push(b']');
         Ok(())
     }

@@ -30,21 +30,52 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
+/// Where the pieces of an event are put together.
+pub trait Assembly: Sized {
+    /// Another one without bytes.
+    fn fresh(&self) -> Self;
+    fn len(&self) -> usize;
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    fn extend(&mut self, bytes: &[u8]);
+    /// What was put together. What follows begins anew.
+    fn take(&mut self) -> Bytes;
+}
+
+impl Assembly for BytesMut {
+    fn fresh(&self) -> Self {
+        Self::new()
+    }
+
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn take(&mut self) -> Bytes {
+        self.split().freeze()
+    }
+}
+
 /// Data so far: untouched while it is one line, joined from the second line on.
 #[derive(Debug)]
-enum Data {
+enum Data<A> {
     None,
     Line(Bytes),
-    Joined(BytesMut),
+    Joined(A),
 }
 
 /// Turns chunks into events. What is left when a stream ends is an unfinished event and is dropped, as the standard says.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct Decoder<A = BytesMut> {
     limit: usize,
     input: VecDeque<Bytes>,
     /// The start of a line that has not ended yet.
-    partial: BytesMut,
+    partial: A,
     /// The bytes of this event's finished lines.
     used: usize,
     /// The last line ended in CR, so an LF right after it belongs to that ending.
@@ -54,7 +85,7 @@ pub struct Decoder {
     event: Option<String>,
     id: Option<String>,
     retry: Option<u64>,
-    data: Data,
+    data: Data<A>,
 }
 
 impl Decoder {
@@ -62,10 +93,18 @@ impl Decoder {
     /// whole comments do not.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
+        Self::within(max_event_bytes, BytesMut::new())
+    }
+}
+
+impl<A: Assembly> Decoder<A> {
+    /// The same with another place to put events together.
+    #[must_use]
+    pub fn within(max_event_bytes: usize, assembly: A) -> Self {
         Self {
             limit: max_event_bytes,
             input: VecDeque::new(),
-            partial: BytesMut::new(),
+            partial: assembly,
             used: 0,
             after_cr: false,
             at_start: true,
@@ -75,6 +114,13 @@ impl Decoder {
             retry: None,
             data: Data::None,
         }
+    }
+
+    /// Bytes of what was pushed that belong to no event yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let input: usize = self.input.iter().map(Bytes::len).sum();
+        input.saturating_add(self.partial.len()).saturating_add(self.used)
     }
 
     /// Adds a chunk. Call [`Self::next`] until it gives `None` before the next one, or chunks pile up.
@@ -117,7 +163,7 @@ impl Decoder {
                 return Err(self.fail());
             }
             if end.is_none() {
-                self.partial.extend_from_slice(&chunk);
+                self.partial.extend(&chunk);
                 continue;
             }
             let mut line = chunk.split_to(length);
@@ -127,8 +173,8 @@ impl Decoder {
                 self.input.push_front(chunk);
             }
             if !self.partial.is_empty() {
-                self.partial.extend_from_slice(&line);
-                line = self.partial.split().freeze();
+                self.partial.extend(&line);
+                line = self.partial.take();
             }
             if std::mem::take(&mut self.at_start) && line.starts_with(BOM) {
                 line.advance(BOM.len());
@@ -140,7 +186,7 @@ impl Decoder {
 
     fn fail(&mut self) -> TooLarge {
         let limit = self.limit;
-        *self = Self { failed: true, ..Self::new(limit) };
+        *self = Self { failed: true, ..Self::within(limit, self.partial.fresh()) };
         TooLarge { limit }
     }
 
@@ -153,7 +199,9 @@ impl Decoder {
         let skip = if line.get(colon + 1) == Some(&b' ') { 2 } else { 1 };
         let value = line.slice((colon + skip).min(line.len())..);
         match line.get(..colon).unwrap_or_default() {
-            b"data" => self.data = std::mem::replace(&mut self.data, Data::None).and(value),
+            b"data" => {
+                self.data = std::mem::replace(&mut self.data, Data::None).and(value, &self.partial);
+            }
             b"event" => self.event = Some(String::from_utf8_lossy(&value).into_owned()),
             b"id" if memchr::memchr(0, &value).is_none() => {
                 self.id = Some(String::from_utf8_lossy(&value).into_owned());
@@ -174,25 +222,25 @@ impl Decoder {
             Data::None if id.is_none() && retry.is_none() => return None,
             Data::None => Bytes::new(),
             Data::Line(line) => line,
-            Data::Joined(lines) => lines.freeze(),
+            Data::Joined(mut lines) => lines.take(),
         };
         Some(Event { event, id, data, retry })
     }
 }
 
-impl Data {
-    fn and(self, line: Bytes) -> Self {
+impl<A: Assembly> Data<A> {
+    fn and(self, line: Bytes, assembly: &A) -> Self {
         let mut lines = match self {
             Self::None => return Self::Line(line),
             Self::Line(first) => {
-                let mut lines = BytesMut::with_capacity(first.len() + line.len() + 1);
-                lines.extend_from_slice(&first);
+                let mut lines = assembly.fresh();
+                lines.extend(&first);
                 lines
             }
             Self::Joined(lines) => lines,
         };
-        lines.put_u8(b'\n');
-        lines.extend_from_slice(&line);
+        lines.extend(b"\n");
+        lines.extend(&line);
         Self::Joined(lines)
     }
 }

@@ -66,6 +66,12 @@ impl<'a> Object<'a> {
         Self { out, first: true }
     }
 
+    /// Goes on with an object that was opened before.
+    pub fn resume(out: &'a mut Vec<u8>) -> Self {
+        let first = out.ends_with(b"{");
+        Self { out, first }
+    }
+
     fn comma(&mut self) {
         if !self.first {
             self.out.push(b',');

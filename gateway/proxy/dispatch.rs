@@ -168,7 +168,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
                 return done(&asked, answer);
             }
             let last = final_text(&asked, answer);
-            let all = early.into_iter().map(|waiting| waiting.text).chain([last]);
+            let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
             let all = all.map(|data| Outgoing { data, ..Outgoing::default() });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
         }
@@ -184,20 +184,20 @@ async fn next_event(
     mut work: Work,
     open: Open,
 ) -> Option<(Outgoing, Option<Running>)> {
-    let event = |data: Bytes| Outgoing { data, ..Outgoing::default() };
+    let event = |data: Text| Outgoing { data, ..Outgoing::default() };
     if let Some(first) = first {
-        return Some((event(first), Some((None, receiver, work, open))));
+        return Some((event(first.into()), Some((None, receiver, work, open))));
     }
     tokio::select! {
         biased;
-        Some(waiting) = receiver.recv() => Some((event(waiting.text), Some((None, receiver, work, open)))),
+        Some(waiting) = receiver.recv() => Some((event(waiting.text.into()), Some((None, receiver, work, open)))),
         (asked, answer) = &mut work => {
             let last = final_text(&asked, answer);
             match receiver.try_recv() {
                 // Rare: a message slipped in together with the answer; it goes first.
                 Ok(waiting) => {
-                    let work: Work = Box::pin(std::future::ready((asked, Ok(Text::Whole(last)))));
-                    Some((event(waiting.text), Some((None, receiver, work, open))))
+                    let work: Work = Box::pin(std::future::ready((asked, Ok(last))));
+                    Some((event(waiting.text.into()), Some((None, receiver, work, open))))
                 }
                 Err(_) => Some((event(last), None)),
             }
@@ -205,9 +205,9 @@ async fn next_event(
     }
 }
 
-fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Bytes {
+fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Text {
     match answer {
-        Ok(text) => text.into_bytes(),
+        Ok(text) => text,
         Err(problem) => problem.text(Some(asked.request.id())).into(),
     }
 }
@@ -248,7 +248,7 @@ async fn run_legacy(
             tokio::spawn(async move {
                 tokio::select! {
                     (asked, answer) = work.take() => conclude(&rest, &asked, answer),
-                    () = reclaim(&*server, Some(&rest)) => rest.finish(None, Bytes::new()),
+                    () = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
                 }
             });
             stream_legacy(gateway, &session, &log)
@@ -364,7 +364,7 @@ async fn rounds(
             _ => {
                 let failed = answer.member("isError") == Some(b"true");
                 counted.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-                return response::write(asked, &permitted, &answer);
+                return response::write(asked, &permitted, &answer, gateway.budget());
             }
         }
     }

@@ -71,11 +71,12 @@ pub enum Reply {
 }
 
 /// One JSON text, in one piece or with a large middle that is not copied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Text {
     Whole(Bytes),
     Spliced([Bytes; 3]),
-    /// The same with a middle that is kept anyway, such as a list: it takes no memory of its own.
+    /// The same with a middle that takes no memory of its own: it is kept anyway, such as a list, or it counts by itself for
+    /// as long as it is there, such as a large answer of a server.
     Shared([Bytes; 3]),
 }
 
@@ -88,12 +89,39 @@ pub struct Outgoing {
     /// Event id, on legacy streams that can be resumed.
     pub id: Option<String>,
     /// A JSON message; empty for an event that only carries an id or a delay.
-    pub data: Bytes,
+    pub data: Text,
     /// Milliseconds that the client should wait before it reconnects.
     pub retry: Option<u64>,
 }
 
+impl Default for Text {
+    fn default() -> Self {
+        Self::Whole(Bytes::new())
+    }
+}
+
+impl From<Bytes> for Text {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(bytes)
+    }
+}
+
+impl From<Vec<u8>> for Text {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
+
 impl Text {
+    /// The chunks that the text is made of; some may be empty.
+    #[must_use]
+    pub fn chunks(&self) -> &[Bytes] {
+        match self {
+            Self::Whole(bytes) => std::slice::from_ref(bytes),
+            Self::Spliced(parts) | Self::Shared(parts) => parts,
+        }
+    }
+
     #[must_use]
     pub fn len(&self) -> usize {
         match self {

@@ -13,8 +13,15 @@ use crate::talk::Talk;
 /// Most questions of one round.
 const MAX_QUESTIONS: usize = 32;
 
+/// Longest questions, and longest answer to one: they are read into trees, which take many times their bytes.
+const MAX_TREE: usize = 1 << 20;
+
 /// A server may pause only some requests, and has to say what for.
 pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), Problem> {
+    if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
+        let words = format!("server {} asked questions that are too long", permitted.server().slug());
+        return Err(Problem::new(code::INTERNAL, words));
+    }
     let pausable = matches!(permitted.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
     let asks = || answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
     if answer.kind != AnswerKind::InputRequired || pausable && (asks() || answer.member("requestState").is_some()) {
@@ -45,6 +52,9 @@ pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&
         let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
         let params = question.get("params").cloned().unwrap_or_else(|| json!({}));
         let answer = match talk.ask(method, params.to_string().into()).await {
+            Ok(result) if result.len() > MAX_TREE => {
+                return Err(problem("got an answer to its question that is too long"));
+            }
             Ok(result) => serde_json::from_slice(&result).unwrap_or_default(),
             Err(Unasked::Undeclared) => {
                 return Err(problem("has a question that this client did not declare that it can answer"));

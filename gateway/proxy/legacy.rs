@@ -291,7 +291,7 @@ pub(crate) fn events(
 pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
     (session.revision >= Revision::V2025_11_25).then(|| Outgoing {
         id: Some(reader.event_id(0)),
-        data: Bytes::new(),
+        data: Text::default(),
         retry: Some(RETRY_MS),
     })
 }
@@ -375,7 +375,7 @@ async fn texts_of(reply: Reply) -> Vec<Bytes> {
         Reply::Message { body, .. } => vec![body.into_bytes()],
         Reply::Stream { events, .. } => {
             let all: Vec<Outgoing> = events.take(4096).collect().await;
-            all.into_iter().map(|e| e.data).filter(|d| !d.is_empty()).collect()
+            all.into_iter().filter(|e| !e.data.is_empty()).map(|e| e.data.into_bytes()).collect()
         }
     }
 }

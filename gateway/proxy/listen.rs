@@ -80,7 +80,7 @@ pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Asked) -> Reply {
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {
                 let data = listener.next().await?;
-                Some((Outgoing { data, ..Outgoing::default() }, listener))
+                Some((Outgoing { data: data.into(), ..Outgoing::default() }, listener))
             });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
         }

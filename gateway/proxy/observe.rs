@@ -22,6 +22,10 @@ impl Gateway {
     pub fn observe(&self) {
         self.metrics.sessions().set(self.session_count());
         self.metrics.streams().set(self.stream_count());
+        let budget = self.budget();
+        self.metrics.bytes_in_flight().set(budget.used());
+        self.metrics.bytes_limit().set(budget.limit());
+        self.metrics.set_refused_for_memory(budget.refused());
         let (mut running, mut waiting) = (self.apart.limit().running(), self.apart.limit().waiting());
         for server in self.servers() {
             running += server.calls().running();

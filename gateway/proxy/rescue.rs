@@ -261,7 +261,8 @@ impl Problem {
         if let Some(wait) = failure.retry_after {
             data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
         }
-        let outcome = if failure.sent { "; the outcome is unknown" } else { "" };
+        let outcome =
+            if failure.sent && failure.kind != FailureKind::NoMemory { "; the outcome is unknown" } else { "" };
         let mut problem = Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
         if failure.kind == FailureKind::Busy {
             // Not the server's doing: whoever spreads requests over gateways can send this one elsewhere.
@@ -269,6 +270,11 @@ impl Problem {
             problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
         }
         problem.data = Some(data);
+        if failure.kind == FailureKind::NoMemory {
+            problem.code = code::OVERLOADED;
+            // Without `Retry-After`: the call was made.
+            problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
+        }
         problem.outcome = match failure.kind {
             FailureKind::Timeout => Outcome::Timeout,
             FailureKind::Garbage | FailureKind::TooLarge => Outcome::ProtocolError,
@@ -289,6 +295,11 @@ impl Problem {
     /// There is no memory for the answer until clients have read theirs.
     pub(crate) fn dropped() -> Self {
         Self::new(code::OVERLOADED, DROPPED)
+    }
+
+    /// There is no memory to write the answer for the client.
+    pub(crate) fn no_memory() -> Self {
+        Self::dropped().status(StatusCode::SERVICE_UNAVAILABLE).data(json!({"reason": "memory"}))
     }
 
     /// The HTTP status that the client's era gives this error.
@@ -339,6 +350,7 @@ fn reason(kind: FailureKind) -> &'static str {
         FailureKind::Timeout => "timeout",
         FailureKind::Garbage => "bad_response",
         FailureKind::TooLarge => "too_large",
+        FailureKind::NoMemory => "memory",
         FailureKind::Overloaded => "overloaded",
         FailureKind::Stalled => "stalled",
         FailureKind::Busy => "gateway_overloaded",

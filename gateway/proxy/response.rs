@@ -3,7 +3,10 @@
 
 pub(crate) mod scrub;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use lockgate_admission::budget::{Budget, Hold};
 use lockgate_policy::response::Response;
 use lockgate_protocol::list;
 use lockgate_protocol::meta;
@@ -22,19 +25,30 @@ use crate::{state, talk};
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;
+/// Longest completion that is read into a tree, which takes many times its bytes.
+const MAX_TREE: usize = 1 << 20;
 /// Most questions of one result.
 const MAX_QUESTIONS: usize = 32;
 /// Most values of a completion.
 const MAX_VALUES: usize = 100;
 
-/// Writes the response.
-pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Result<Text, Problem> {
+/// Writes the response. What is copied of a large one takes room in `budget` first.
+pub(crate) fn write(
+    asked: &Asked,
+    permitted: &Permitted,
+    answer: &Answer,
+    budget: &Arc<Budget>,
+) -> Result<Text, Problem> {
     let text = &answer.text;
     let rule = permitted.response().map(|rule| &**rule);
     if let Some(most) = rule.and_then(|rule| rule.too_large(text.len())) {
         return Err(too_large(asked, text.len(), most));
     }
     let slug = asked.view.namespaced.then(|| permitted.server().slug());
+    let _copies = match text.len() > COPIED {
+        true => Some(hold_copies(asked, permitted, answer, budget)?),
+        false => None,
+    };
     let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
     write::result_head(&mut head, asked.request.id());
     let mut object = Object::open(&mut head);
@@ -64,20 +78,14 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
         let sealed = state::seal(asked, slug, target, answer.member("requestState"), requests.as_deref());
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
+    if text.len() > COPIED {
+        return Ok(match splice(head, text, answer, &kept, changed) {
+            Text::Shared(parts) if is_builtin(permitted) => Text::Spliced(parts),
+            text => text,
+        });
+    }
     for (key, value) in &changed {
         object.copy(key, value);
-    }
-    // A long run of members that stay as they are is passed on without a copy.
-    if text.len() > COPIED
-        && is_run(answer.members(), &kept)
-        && let (Some(first), Some(last)) = (kept.first(), kept.last())
-    {
-        let start = first.key.range().start.saturating_sub(1);
-        let run = text.slice(start..last.value.range().end);
-        if !head.ends_with(b"{") {
-            head.push(b',');
-        }
-        return Ok(Text::Spliced([head.into(), run, Bytes::from_static(b"}}")]));
     }
     for member in kept {
         object.copy(member.key.of(text), member.value.of(text));
@@ -85,6 +93,82 @@ pub(crate) fn write(asked: &Asked, permitted: &Permitted, answer: &Answer) -> Re
     object.close();
     head.push(b'}');
     Ok(Text::Whole(head.into()))
+}
+
+/// The answers of built-in servers do not come in, so nothing has counted them.
+fn is_builtin(permitted: &Permitted) -> bool {
+    permitted.server().load().is_none()
+}
+
+/// Room for the copies that a large answer is rewritten with, and for itself where nothing has counted it.
+fn hold_copies(asked: &Asked, permitted: &Permitted, answer: &Answer, budget: &Arc<Budget>) -> Result<Hold, Problem> {
+    let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
+    let rule = permitted.response().map(|rule| &**rule);
+    let mut copies = Hold::none(Arc::clone(budget));
+    let taken = copies.admit(bytes_of_copies(asked, answer, rule) + uncounted);
+    taken.map_err(|_| Problem::no_memory())?;
+    Ok(copies)
+}
+
+/// Bytes of the copies that a large answer is rewritten with, besides what stays of it.
+fn bytes_of_copies(asked: &Asked, answer: &Answer, rule: Option<&Response>) -> usize {
+    let text = &answer.text;
+    if rule.is_some() {
+        return text.len() * 2;
+    }
+    let adapted = |member: &&Member| {
+        let is_content = matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
+        is_content && list::may_adapt(member.value.of(text), asked.view.namespaced, asked.revision)
+    };
+    answer.members().iter().filter(adapted).map(|member| member.value.of(text).len()).sum()
+}
+
+/// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a copy: a run of members
+/// that stay as they are, or else the largest member.
+fn splice(
+    mut head: Vec<u8>,
+    text: &Bytes,
+    answer: &Answer,
+    kept: &[&Member],
+    mut changed: Vec<(&[u8], Vec<u8>)>,
+) -> Text {
+    let is_run = is_run(answer.members(), kept);
+    let size = |member: &&Member| member.value.of(text).len();
+    let stays: usize = kept.iter().map(size).sum();
+    let largest = (0..changed.len()).max_by_key(|&at| changed.get(at).map_or(0, |(_, value)| value.len()));
+    // A changed member is the middle where it is larger than what stays.
+    let middle = largest.filter(|&at| changed.get(at).is_some_and(|(_, value)| value.len() > stays));
+    let middle = middle.map(|at| changed.swap_remove(at));
+    let mut object = Object::resume(&mut head);
+    for (key, value) in &changed {
+        object.copy(key, value);
+    }
+    if let Some((key, value)) = middle {
+        for member in kept {
+            object.copy(member.key.of(text), member.value.of(text));
+        }
+        object.leave(key);
+        return Text::Spliced([head.into(), value.into(), Bytes::from_static(b"}}")]);
+    }
+    let largest = kept.iter().copied().max_by_key(size);
+    let (Some(first), Some(last), Some(largest)) = (kept.first(), kept.last(), largest) else {
+        object.close();
+        head.push(b'}');
+        return Text::Whole(head.into());
+    };
+    if is_run {
+        let start = first.key.range().start.saturating_sub(1);
+        let run = text.slice(start..last.value.range().end);
+        if !head.ends_with(b"{") {
+            head.push(b',');
+        }
+        return Text::Shared([head.into(), run, Bytes::from_static(b"}}")]);
+    }
+    for member in kept.iter().filter(|member| **member != largest) {
+        object.copy(member.key.of(text), member.value.of(text));
+    }
+    object.leave(largest.key.of(text));
+    Text::Shared([head.into(), text.slice(largest.value.range()), Bytes::from_static(b"}}")])
 }
 
 /// Whether the kept members stand side by side.
@@ -217,6 +301,9 @@ fn questions(asked: &Asked, permitted: &Permitted, value: &[u8], slug: Option<&s
 
 /// At most 100 values, as the specification wants.
 fn completion(value: &[u8]) -> Change {
+    if value.len() > MAX_TREE {
+        return Change::To(b"{\"values\":[]}".to_vec());
+    }
     let Ok(mut whole) = serde_json::from_slice::<Value>(value) else { return Change::Keep };
     match whole.get_mut("values") {
         Some(Value::Array(values)) if values.len() > MAX_VALUES => values.truncate(MAX_VALUES),

@@ -121,7 +121,7 @@ impl Talk {
             }
             Outlet::Log { .. } => {
                 if let Some(log) = self.begin() {
-                    log.push(text);
+                    log.push(text.into());
                 }
             }
         }

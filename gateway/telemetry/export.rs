@@ -86,6 +86,14 @@ fn gauges(meter: &Meter, numbers: &Numbers) {
     gauge("streams", "Event streams open towards clients", &numbers.streams);
     gauge("requests_in_flight", "Requests that run now", &numbers.in_flight);
     gauge("requests_queued", "Requests that wait for a place", &numbers.queued);
+    gauge("bytes_in_flight", "Bytes of messages that are held now", &numbers.bytes_in_flight);
+    gauge("bytes_in_flight_limit", "Bytes of messages that may be held", &numbers.bytes_limit);
+    let refused = Arc::clone(&numbers.refused_for_memory);
+    let builder = meter.u64_observable_counter("messages_refused_for_memory");
+    let _ = builder
+        .with_description("Messages that were refused because there was no memory for them")
+        .with_callback(move |observer| observer.observe(refused.load(Relaxed), &[]))
+        .build();
 }
 
 fn calls(meter: &Meter, numbers: &Arc<Numbers>) {

@@ -103,6 +103,21 @@ impl Metrics {
         &self.numbers.queued
     }
 
+    /// Bytes of messages that are held now.
+    pub fn bytes_in_flight(&self) -> &Gauge {
+        &self.numbers.bytes_in_flight
+    }
+
+    /// Bytes of messages that may be held.
+    pub fn bytes_limit(&self) -> &Gauge {
+        &self.numbers.bytes_limit
+    }
+
+    /// How many messages were refused so far because there was no memory for them.
+    pub fn set_refused_for_memory(&self, count: u64) {
+        self.numbers.refused_for_memory.store(count, Relaxed);
+    }
+
     /// How the audit trail does.
     pub fn audit(&self) -> &Arc<AuditCounters> {
         &self.numbers.audit
@@ -132,6 +147,9 @@ pub(crate) struct Numbers {
     pub(crate) streams: Gauge,
     pub(crate) in_flight: Gauge,
     pub(crate) queued: Gauge,
+    pub(crate) bytes_in_flight: Gauge,
+    pub(crate) bytes_limit: Gauge,
+    pub(crate) refused_for_memory: Arc<AtomicU64>,
     pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
     pub(crate) lost_spans: Arc<AtomicU64>,
     pub(crate) audit: Arc<AuditCounters>,

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
+use lockgate_admission::budget::Budget;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Pools};
 use lockgate_egress::{Connector, Origin};
 use lockgate_protocol::header::ParamHeaders;
@@ -48,6 +49,8 @@ pub struct Surroundings {
     pub events: Events,
     /// Places that the calls of all servers share.
     pub pools: Pools,
+    /// The account of bytes in flight, which what comes in from servers counts in.
+    pub budget: Arc<Budget>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
     /// The program that stands between the gateway and a child process; it begins with [`crate::guard`].

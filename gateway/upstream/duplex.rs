@@ -10,6 +10,8 @@ mod pipe;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lockgate_admission::budget::Budget;
+use lockgate_admission::reader::Reader;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::write;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -19,7 +21,7 @@ use crate::failure::{Failure, Kind};
 use crate::link::Inbox;
 
 use calls::Role;
-pub(crate) use exchange::{Exchange, Outgoing};
+pub(crate) use exchange::{Exchange, Outgoing, count_outgoing};
 use line::Lines;
 use pipe::Pipe;
 
@@ -42,15 +44,22 @@ pub(crate) struct Duplex {
 impl Duplex {
     /// Starts a connection over two byte streams, one message a line. `writer` must not buffer: nothing flushes it, and
     /// dropping it must tell the peer that nothing more comes. `Inbox::closed` is called exactly once at the end.
-    pub(crate) fn lines<R, W>(reader: R, writer: W, bounds: Bounds, inbox: Arc<dyn Inbox>) -> Arc<Self>
+    pub(crate) fn lines<R, W>(
+        reader: R,
+        writer: W,
+        bounds: Bounds,
+        inbox: Arc<dyn Inbox>,
+        budget: &Arc<Budget>,
+    ) -> Arc<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let pipe = Arc::new(Pipe::new(writer, bounds.outgoing));
+        let pipe = Arc::new(Pipe::new(writer, bounds.outgoing, Arc::clone(budget)));
         let exchange = Exchange::new(pipe.clone(), bounds.depth, inbox);
         exchange.spawn(pipe::run(pipe, exchange.clone()));
-        exchange.spawn(read(reader, Lines::new(bounds.message_bytes), Ender(exchange.clone())));
+        let (lines, memory) = (Lines::new(bounds.message_bytes), Reader::new(budget));
+        exchange.spawn(read(reader, lines, memory, Ender(exchange.clone())));
         Arc::new(Self { exchange })
     }
 
@@ -153,18 +162,34 @@ impl Drop for Ender {
     }
 }
 
-async fn read<R: AsyncRead + Unpin>(mut reader: R, mut lines: Lines, exchange: Ender) {
+async fn read<R: AsyncRead + Unpin>(mut source: R, mut lines: Lines, mut memory: Reader, exchange: Ender) {
     let exchange = &exchange.0;
     loop {
-        match reader.read_buf(lines.space()).await {
-            Ok(0) => break,
-            Ok(_) => {
-                exchange.heard();
-                while let Some(line) = lines.next() {
-                    exchange.line(line);
+        let more = if memory.is_known() {
+            tokio::select! {
+                biased;
+                _ = memory.told() => {
+                    exchange.line(lines.give_up());
+                    memory.shrink_to(0);
+                    continue;
                 }
+                more = source.read_buf(lines.space()) => more,
             }
+        } else {
+            source.read_buf(lines.space()).await
+        };
+        match more {
+            Ok(0) => break,
+            Ok(_) => exchange.heard(),
             Err(error) => return exchange.end(&format!("reading from the server failed: {error}")),
+        }
+        while let Some(line) = lines.next() {
+            exchange.line(line.count(&mut memory, lines.pending()));
+        }
+        // Waits while there is no room, and the server with it.
+        if memory.hold(lines.pending()).await.is_err() {
+            exchange.line(lines.give_up());
+            memory.shrink_to(0);
         }
     }
     exchange.last(&lines.rest());

@@ -33,6 +33,9 @@ pub enum Kind {
     /// Its answer is larger than allowed.
     #[error("answer too large")]
     TooLarge,
+    /// The gateway has no memory for its answer.
+    #[error("no memory for the answer")]
+    NoMemory,
     /// Too many calls are running and waiting already.
     #[error("overloaded")]
     Overloaded,
@@ -57,6 +60,12 @@ impl Failure {
     #[must_use]
     pub fn new(kind: Kind, words: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, sent: false, words: words.into(), retry_after: None }
+    }
+
+    /// There is no room for what the server sent, beside what others hold.
+    #[must_use]
+    pub fn no_memory() -> Self {
+        Self::new(Kind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
 
     /// The same failure of a request that may have reached the server.

@@ -24,6 +24,8 @@ use crate::status::{Stage, Trouble};
 
 /// How long one probe may take before its silence is read as an answer (stdio) or as a failure (HTTP).
 const PROBE: Duration = Duration::from_secs(10);
+/// Longest answer of a handshake: it is read into a tree, which takes many times its bytes.
+const MAX_ANSWER: usize = 1 << 20;
 
 /// Who we say that we are.
 pub(crate) struct Introduction {
@@ -184,6 +186,9 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
 
 /// protocol: versioning, server/discover. Any error that is not one of the modern era means legacy.
 fn judge_duplex(response: &Response) -> Probe {
+    if response.text.len() > MAX_ANSWER {
+        return Probe::Incompatible("the server's answer to server/discover is longer than 1 MiB".into());
+    }
     match &response.outcome {
         Outcome::Result(span, _) => judge_discovery(span.of(&response.text)),
         Outcome::Error(error) => judge_error(error.code, error.data(&response.text)),
@@ -257,6 +262,9 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
             }
         }
     };
+    if response.text.len() > MAX_ANSWER {
+        return Err(Refused::new(Stage::Handshake, "initialize: the answer is longer than 1 MiB"));
+    }
     let welcome = match &response.outcome {
         Outcome::Result(span, _) => legacy::read_welcome(span.of(&response.text))
             .map_err(|e| Refused::new(Stage::Handshake, format!("initialize: {e}")))?,

@@ -1,8 +1,6 @@
 //! Streamable HTTP to a server, both eras: one POST per message, answered by JSON or by an event stream.
 //! It repeats nothing, follows no redirect, and resumes a broken stream only where the server gave event ids.
 
-mod reading;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
+use lockgate_admission::budget::Budget;
 use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
 use lockgate_protocol::jsonrpc::{self, From, Message, Response};
 use lockgate_protocol::method::Method;
@@ -22,8 +21,8 @@ use tokio::task::JoinSet;
 use crate::call::Conversation;
 use crate::config::Limits;
 use crate::failure::{Failure, Kind};
+use crate::incoming::{self, EventReader};
 use crate::link::Inbox;
-use reading::Reading;
 
 /// Times a broken stream of one call is resumed.
 const MAX_RESUMES: usize = 5;
@@ -35,6 +34,7 @@ pub(crate) struct HttpLink {
     origin: Origin,
     limits: Limits,
     inbox: Arc<dyn Inbox>,
+    budget: Arc<Budget>,
     /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in the legacy era session
     /// id and version once they are known.
     base: ArcSwap<HeaderMap>,
@@ -60,14 +60,20 @@ pub(crate) struct Posted {
 }
 
 impl HttpLink {
-    pub(crate) fn new(origin: Origin, configured: HeaderMap, limits: Limits, inbox: Arc<dyn Inbox>) -> Self {
+    pub(crate) fn new(
+        origin: Origin,
+        configured: HeaderMap,
+        limits: Limits,
+        inbox: Arc<dyn Inbox>,
+        budget: Arc<Budget>,
+    ) -> Self {
         // Room for all headers of a request, which its copies keep.
         let mut base = HeaderMap::with_capacity(16);
         base.insert(USER_AGENT, HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION"))));
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self { origin, limits, inbox, base: ArcSwap::from_pointee(base) }
+        Self { origin, limits, inbox, budget, base: ArcSwap::from_pointee(base) }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -110,7 +116,7 @@ impl HttpLink {
                 None => None,
             }
         } else {
-            let text = body.collect_limited(self.limits.response_bytes).await.map_err(|error| body_failure(&error))?;
+            let text = incoming::read_body(body, self.limits.response_bytes, &self.budget).await?;
             self.inbox.heard();
             self.read_response(text, post.id, head.status)?
         };
@@ -145,7 +151,7 @@ impl HttpLink {
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
     ) -> Result<Response, Failure> {
-        let mut reading = Reading::new(body, self);
+        let mut reading = EventReader::new(body, self.limits.event_bytes, &self.budget, &self.inbox);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
         loop {
@@ -156,7 +162,7 @@ impl HttpLink {
                         return Ok(response);
                     }
                 }
-                Err(failure) if failure.kind == Kind::TooLarge => return Err(failure),
+                Err(failure) if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) => return Err(failure),
                 ended => {
                     resumes += 1;
                     let words = ended.err().map_or("the server's stream ended without an answer".into(), |f| f.words);
@@ -248,7 +254,7 @@ impl HttpLink {
                     opened(first);
                     first = false;
                     wait = Duration::from_millis(500);
-                    let mut reading = Reading::new(body, self);
+                    let mut reading = EventReader::new(body, self.limits.event_bytes, &self.budget, &self.inbox);
                     while let Ok(Some(event)) = reading.next().await {
                         if self.take(event, None, None, &mut questions).is_err() {
                             break;
@@ -295,7 +301,7 @@ fn send_failure(error: &SendError) -> Failure {
     if error.sent { failure.after_send() } else { failure }
 }
 
-fn body_failure(error: &BodyError) -> Failure {
+pub(crate) fn body_failure(error: &BodyError) -> Failure {
     let words = error.to_string();
     match error {
         BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),

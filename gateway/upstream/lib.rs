@@ -14,6 +14,7 @@ mod failure;
 mod handshake;
 mod health;
 mod http;
+mod incoming;
 mod last_heard;
 mod link;
 mod lists;

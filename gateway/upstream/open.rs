@@ -119,13 +119,15 @@ async fn carry(
             let started = process::spawn(guard, &shared.slug, command, args, env, cwd.as_deref()).await;
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
-            let duplex =
-                Duplex::lines(stdout, stdin, bounds(shared, shared.config.limits.line_bytes), Arc::clone(inbox));
+            let bounds = bounds(shared, shared.config.limits.line_bytes);
+            let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), &shared.around.budget);
             Ok((Link::Duplex(duplex), "stdio", Some(child)))
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
             let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
-            let link = HttpLink::new(origin.clone(), headers.clone(), shared.config.limits.clone(), Arc::clone(inbox));
+            let limits = shared.config.limits.clone();
+            let budget = Arc::clone(&shared.around.budget);
+            let link = HttpLink::new(origin.clone(), headers.clone(), limits, Arc::clone(inbox), budget);
             Ok((Link::Http(Arc::new(link)), "http", None))
         }
         Transport::Http { .. } | Transport::Sse { .. } => {
@@ -140,13 +142,13 @@ async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>
         return Err(Refused::new(Stage::Connect, "no URL"));
     };
     let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
-    sse::connect(origin, url, headers, bounds(shared, shared.config.limits.event_bytes), Arc::clone(inbox))
-        .await
-        .map_err(|failure| {
-            let mut refused = Refused::new(Stage::Connect, failure.words.clone());
-            refused.needs_auth = failure.kind == Kind::NeedsAuth;
-            refused
-        })
+    let bounds = bounds(shared, shared.config.limits.event_bytes);
+    let opened = sse::connect(origin, url, headers, bounds, Arc::clone(inbox), &shared.around.budget).await;
+    opened.map_err(|failure| {
+        let mut refused = Refused::new(Stage::Connect, failure.words.clone());
+        refused.needs_auth = failure.kind == Kind::NeedsAuth;
+        refused
+    })
 }
 
 fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {

@@ -35,6 +35,8 @@ pub(crate) struct Receiver {
     pub(crate) last_heard: LastHeard,
 }
 
+/// Longest question or notification: they are read into trees and kept for many, which takes many times their bytes.
+const MAX_MESSAGE: usize = 1 << 20;
 /// Log messages outside of calls that are passed on within one second.
 const LOGGED: u32 = 50;
 
@@ -114,6 +116,10 @@ impl Over {
 
 impl Inbox for Receiver {
     fn notification(&self, note: Request, running: Option<Arc<dyn Conversation>>) {
+        if note.text.len() > MAX_MESSAGE {
+            tracing::debug!(server = %self.slug, bytes = note.text.len(), "a notification was dropped: it is too long");
+            return;
+        }
         match note.method {
             Method::ToolsChanged | Method::PromptsChanged | Method::ResourcesChanged => self.stale.notify_one(),
             Method::ResourceUpdated => {
@@ -157,6 +163,7 @@ impl Inbox for Receiver {
             let refuse = |code, words: &str| Bytes::from(write::error(Some(&id), code, words, None));
             let params = match question.method {
                 Method::Ping => return write::result(&id, b"{}").into(),
+                _ if question.text.len() > MAX_MESSAGE => return refuse(code::INTERNAL, "the request is too long"),
                 Method::Elicit | Method::Sample | Method::Roots => params_text(&question),
                 _ => return refuse(code::METHOD_NOT_FOUND, "method not found"),
             };

@@ -10,13 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use lockgate_egress::{Body, Origin, Payload, SendError};
-use lockgate_protocol::sse::{Decoder, Event};
+use lockgate_admission::budget::Budget;
+use lockgate_egress::{Origin, Payload, SendError};
+use lockgate_protocol::sse::Event;
 use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::duplex::{Bounds, Duplex, Exchange};
 use crate::failure::{Failure, Kind};
+use crate::incoming::EventReader;
 use crate::link::Inbox;
 use post::Posts;
 
@@ -36,6 +38,7 @@ pub(crate) async fn connect(
     headers: &HeaderMap,
     bounds: Bounds,
     inbox: Arc<dyn Inbox>,
+    budget: &Arc<Budget>,
 ) -> Result<Arc<Duplex>, Failure> {
     let mut get = request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -48,19 +51,18 @@ pub(crate) async fn connect(
     if !is_event_stream(response.headers()) {
         return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
     }
-    let decoder = Decoder::new(bounds.message_bytes);
-    let mut stream = Stream { body: response.into_body(), decoder, inbox: Arc::clone(&inbox) };
-    let first = timeout(ENDPOINT_WAIT, stream.next())
+    let mut stream = EventReader::new(response.into_body(), bounds.message_bytes, budget, &inbox);
+    let first = timeout(ENDPOINT_WAIT, next_event(&mut stream))
         .await
         .map_err(|_| Failure::new(Kind::Timeout, "the server opened an event stream but did not say where to POST"))?;
     let endpoint = match first {
         Ok(Some(event)) => endpoint(url, &event)?,
         Ok(None) => return Err(Failure::new(Kind::Lost, "the event stream ended before it said where to POST")),
-        Err(ended) => return Err(Failure::new(Kind::Lost, ended.words())),
+        Err(ended) => return Err(Failure::new(Kind::Lost, ended.words)),
     };
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let posts = Arc::new(Posts::new(bounds.outgoing));
+    let posts = Arc::new(Posts::new(bounds.outgoing, Arc::clone(budget)));
     let exchange = Exchange::new(posts.clone(), bounds.depth, inbox);
     exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
@@ -127,64 +129,31 @@ fn refusal(status: StatusCode) -> Failure {
     }
 }
 
-struct Stream {
-    body: Body,
-    decoder: Decoder,
-    inbox: Arc<dyn Inbox>,
-}
-
-/// Why no more events come.
-enum Ended {
-    TooLarge,
-    Broken(String),
-}
-
-impl Ended {
-    fn words(self) -> String {
-        match self {
-            Self::TooLarge => "the server sent an event larger than allowed".to_owned(),
-            Self::Broken(words) => format!("the event stream broke: {words}"),
-        }
-    }
-}
-
-impl Stream {
-    /// The next event that has data.
-    async fn next(&mut self) -> Result<Option<Event>, Ended> {
-        loop {
-            while let Some(event) = self.decoder.next().map_err(|_| Ended::TooLarge)? {
-                if !event.data.is_empty() {
-                    return Ok(Some(event));
-                }
-            }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(Ended::Broken(error.to_string())),
-                Some(Ok(frame)) => {
-                    self.inbox.heard();
-                    if let Ok(data) = frame.into_data() {
-                        self.decoder.push(data);
-                    }
-                }
-            }
+/// The next event that has data.
+async fn next_event(stream: &mut EventReader) -> Result<Option<Event>, Failure> {
+    loop {
+        match stream.next().await? {
+            Some(event) if event.data.is_empty() => {}
+            event => return Ok(event),
         }
     }
 }
 
 /// Gives messages to the exchange until the stream ends.
-async fn read(mut stream: Stream, exchange: Arc<Exchange>) {
+async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
     let words = loop {
-        match stream.next().await {
+        match next_event(&mut stream).await {
             // Other types of events are none of this protocol.
             Ok(Some(event)) if event.event.is_none() => exchange.message(&event.data),
             Ok(Some(_)) => {}
             Ok(None) => break "the server ended its event stream".to_owned(),
-            Err(ended) => {
-                if matches!(ended, Ended::TooLarge) {
-                    let words = "the server's answer is larger than allowed";
-                    exchange.fail_only(Failure::new(Kind::TooLarge, words).after_send());
+            Err(failure) => {
+                // The rest of such an event cannot be told from what follows, so the stream ends with it.
+                if matches!(failure.kind, Kind::TooLarge | Kind::NoMemory) {
+                    exchange.fail_only(failure.clone());
+                    break failure.words.into_owned();
                 }
-                break ended.words();
+                break format!("the event stream broke: {}", failure.words);
             }
         }
     };

@@ -198,7 +198,7 @@ async fn refresh(shared: &Arc<Shared>, connection: &Connection) -> Result<(), St
     let limit = shared.config.start_timeout;
     match tokio::time::timeout(limit, lists::read(connection, &shared.config.limits, CARRIED)).await {
         Ok(Ok(catalog)) => shared.publish(catalog),
-        Ok(Err(failure)) if matches!(failure.kind, Kind::Garbage | Kind::TooLarge) => {
+        Ok(Err(failure)) if matches!(failure.kind, Kind::Garbage | Kind::TooLarge | Kind::NoMemory) => {
             tracing::warn!(server = %shared.slug, %failure, "its lists could not be read again; the old ones stay");
         }
         Ok(Err(failure)) => return Err(failure.words.to_string()),

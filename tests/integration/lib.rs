@@ -25,6 +25,7 @@ mod legacy;
 mod limits;
 mod lists;
 mod liveness;
+mod memory;
 mod oauth;
 mod outbound;
 mod policy;

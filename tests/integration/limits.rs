@@ -253,7 +253,7 @@ async fn bytes_in_flight_are_bounded() {
     let held = async { call("a__slow", edge - 4096).send(gate.address).await };
     let others = async {
         until("the large one runs", async || (server.count("tools/call") == 2).then_some(())).await;
-        let refused = call("a__t", 64 << 10).send(gate.address).await;
+        let refused = call("a__t", 200 << 10).send(gate.address).await;
         let small = call("a__t", 2048).send(gate.address).await;
         (refused, small)
     };

@@ -24,9 +24,13 @@ pub struct Limits {
     /// Requests that wait to be looked at apart, because they are large or take long to judge, 0–10000; one more is answered
     /// with 503. Half of the processors do this work.
     pub queued_judgements: Whole<0, 10_000, 256>,
-    /// Bytes of request bodies in work, of answers that their clients have not read, and of messages kept for clients that
-    /// resume a stream, over all connections, 1MiB–16GiB; at least `http.body_bytes`. A larger answer cannot be delivered.
-    pub bytes_in_flight: Size<0x10_0000, 0x4_0000_0000, 100_000_000>,
+    /// Bytes of resident memory that the gateway stays under, 96MiB–1024GiB; servers that it starts have their own. Default: three
+    /// quarters of what the cgroup may take; without a limit there 512MiB, or half of the machine's memory if that is less.
+    pub memory: Option<Size<0x600_0000, 0x100_0000_0000, 0>>,
+    /// Bytes of messages, over all connections: request bodies, answers while they come in, are worked on and until their
+    /// clients have read them, and messages kept for clients that resume a stream, 1MiB–16GiB; at least `http.body_bytes`, and
+    /// at most what `memory` leaves where that is given. Default: half of `memory` less 64MiB. A larger message is refused.
+    pub bytes_in_flight: Option<Size<0x10_0000, 0x4_0000_0000, 0>>,
     /// Items of one page of a list, 1–10000.
     pub page_items: Whole<1, 10_000, 1000>,
     /// How long the first list waits for servers that are still starting, 1–300 s.

@@ -20,11 +20,6 @@ impl Check<'_> {
         if let Some(listen) = listen.filter(|_| has_key) {
             self.exposed(listen, tls.is_some(), &hosts);
         }
-        let limits = &root.limits;
-        if limits.bytes_in_flight.get() < http.body_bytes.get() {
-            let hint = "raise it, or lower `http.body_bytes`";
-            self.error(&["limits", "bytes_in_flight"], "must not be less than `http.body_bytes`", hint);
-        }
         Some(lockgate_listener::Config {
             listen: listen?,
             hosts,

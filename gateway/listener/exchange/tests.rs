@@ -286,15 +286,19 @@ async fn a_stream_is_an_event_stream_that_nobody_keeps_or_buffers() {
 #[tokio::test]
 async fn memory_of_bodies_in_flight_is_bounded() {
     let (entered, mut entries) = mpsc::unbounded_channel();
-    let hold = fake_within(600, move |_| {
+    let hold = fake_within(60_000, move |_| {
         entered.send(()).unwrap();
         std::future::pending()
     });
-    let running = start(config(), hold, GRACE).await;
+    let mut config = config();
+    let limits = &mut config.limits;
+    limits.body_bytes = 100_000;
+    (limits.unfinished.bytes_per_connection, limits.unfinished.bytes_per_principal) = (100_000, 100_000);
+    let running = start(config, hold, GRACE).await;
     let mut hanging = running.connect().await;
-    hanging.write_all(post("/mcp", "", &"x".repeat(500)).as_bytes()).await.unwrap();
+    hanging.write_all(post("/mcp", "", &"x".repeat(50_000)).as_bytes()).await.unwrap();
     entries.recv().await.unwrap();
-    let answer = running.send(post("/mcp", "", &"x".repeat(101))).await;
+    let answer = running.send(post("/mcp", "", &"x".repeat(20_000))).await;
     assert!(status(&answer) == 503 && answer.contains("too many bytes are in flight"), "{answer}");
 }
 
@@ -337,7 +341,7 @@ async fn a_client_that_goes_drops_its_call_or_its_stream() {
             say.send("begun").unwrap();
             if matches!(inbound.verb, Verb::Get) {
                 let guard = Guard(say, "stream dropped");
-                let one = Outgoing { data: Bytes::from_static(b"{}"), ..Outgoing::default() };
+                let one = Outgoing { data: Bytes::from_static(b"{}").into(), ..Outgoing::default() };
                 let first = futures_util::stream::once(async { one });
                 let events = first.chain(futures_util::stream::pending()).map(move |event| {
                     let _kept = &guard;

@@ -105,17 +105,28 @@ async fn a_slow_or_broken_body_is_refused() {
     assert_eq!(budget.used(), 0);
 }
 
-#[tokio::test]
+fn long(bytes: usize) -> Full<Bytes> {
+    Full::new(Bytes::from(vec![b'x'; bytes]))
+}
+
+#[tokio::test(start_paused = true)]
 async fn bodies_share_one_budget() {
-    let budget = Arc::new(Budget::new(6));
+    let budget = Arc::new(Budget::new(100_000));
     let account = Account::new(100);
-    let bounds = account.bounds(8, 5);
-    let held = read(Full::new(Bytes::from_static(b"1234")), bounds, Arc::clone(&budget)).await.unwrap();
-    assert_eq!(take(&["123"], Some(3), End::Clean, &budget).await, Err(Refusal::Memory));
-    assert_eq!(take(&["1", "23"], None, End::Clean, &budget).await, Err(Refusal::Memory));
-    assert_eq!(take(&["12"], Some(2), End::Clean, &budget).await.unwrap(), "12");
-    drop(held);
-    assert_eq!(take(&["123456"], None, End::Clean, &budget).await.unwrap(), "123456");
+    let bounds = account.bounds(200_000, 5);
+    let held = read(long(60_000), bounds, Arc::clone(&budget)).await.unwrap();
+    let refused = |result: Result<(Bytes, Hold<Arc<Budget>>), Refusal>| assert_eq!(result.err(), Some(Refusal::Memory));
+    // Medium ones at once, large ones when nobody made room.
+    for bytes in [50_000, 70_000, 100_001] {
+        refused(read(long(bytes), bounds, Arc::clone(&budget)).await);
+        let text: &'static str = Box::leak("x".repeat(bytes / 2).into_boxed_str());
+        let chunks = Chunks { chunks: [text, text, "x"].into(), declared: None, end: End::Clean };
+        refused(read(chunks, bounds, Arc::clone(&budget)).await);
+    }
+    let small = read(long(4096), bounds, Arc::clone(&budget)).await.unwrap();
+    assert_eq!(budget.used(), 64_096);
+    drop((held, small));
+    assert_eq!(read(long(100_000), bounds, Arc::clone(&budget)).await.unwrap().0.len(), 100_000);
     assert_eq!(budget.used(), 0);
 }
 

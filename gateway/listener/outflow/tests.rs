@@ -30,7 +30,7 @@ async fn next(flow: &mut Flow) -> Option<String> {
 }
 
 fn outgoing(id: Option<&str>, data: &str, retry: Option<u64>) -> Outgoing {
-    Outgoing { id: id.map(Into::into), data: Bytes::copy_from_slice(data.as_bytes()), retry }
+    Outgoing { id: id.map(Into::into), data: Bytes::copy_from_slice(data.as_bytes()).into(), retry }
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 }
                 Verb::Post(body) if body == LIST => {
                     note("list");
-                    let event = |data: &'static str| Outgoing { data: data.into(), ..Outgoing::default() };
+                    let event = |data: &'static str| Outgoing { data: Bytes::from(data).into(), ..Outgoing::default() };
                     let events = futures_util::stream::iter([event("{\"progress\":1}"), event("{\"id\":2}")]).boxed();
                     Reply::Stream { headers: HeaderMap::new(), events }
                 }
@@ -55,7 +55,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 Verb::Get => panic!("the stream is counted already"),
                 Verb::Listen => {
                     note("get");
-                    let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}"), ..Outgoing::default() };
+                    let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
                     let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
                     Reply::Stream { headers: HeaderMap::new(), events: events.boxed() }
                 }

@@ -38,7 +38,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
             let Verb::Post(body) = inbound.verb else {
                 let get = matches!(inbound.verb, Verb::Get);
                 seen.send(format!("{} {from}", if get { "get" } else { "delete" })).unwrap();
-                let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}"), ..Outgoing::default() };
+                let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
                 let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
                 let stream = Reply::Stream { headers: HeaderMap::new(), events: events.boxed() };
                 return if get { stream } else { empty(StatusCode::NO_CONTENT) };
@@ -56,7 +56,7 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 () if has("hang") => std::future::pending().await,
                 () if has("silent") || has("notifications/") => empty(StatusCode::ACCEPTED),
                 () if has("stream") => {
-                    let event = |data: &'static str| Outgoing { data: data.into(), ..Outgoing::default() };
+                    let event = |data: &'static str| Outgoing { data: Bytes::from(data).into(), ..Outgoing::default() };
                     let events = [event("{\"progress\":\n1}"), event(""), event("{\"done\":1}")];
                     let events = futures_util::stream::iter(events).boxed();
                     Reply::Stream { headers: HeaderMap::new(), events }

@@ -15,6 +15,10 @@ use crate::stage::Asked;
 
 /// Deepest nesting of a required capability that is compared.
 const MAX_NESTING: usize = 8;
+/// Longest `data` that is passed on: it is read into a tree, which takes many times its bytes.
+const MAX_DATA: usize = 1 << 20;
+/// Longest message that is passed on, in bytes.
+const MAX_MESSAGE: usize = 64 << 10;
 
 impl Problem {
     /// The answer to a request that a server refused.
@@ -74,7 +78,8 @@ fn is_missing(asked: &Asked, permitted: &Permitted, said: i64) -> bool {
 
 fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Problem {
     let to = asked.era();
-    let data: Option<Value> = error.data(text).and_then(|d| serde_json::from_slice(d).ok());
+    let data = error.data(text).filter(|data| data.len() <= MAX_DATA);
+    let data: Option<Value> = data.and_then(|data| serde_json::from_slice(data).ok());
     let code = match error.code {
         code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
         code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
@@ -85,7 +90,12 @@ fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Prob
         other if code::is_relayable(other) => other,
         _ => code::INTERNAL,
     };
-    let mut problem = Problem::new(code, error.message(text).into_owned());
+    let mut message = error.message(text).into_owned();
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        message.push('…');
+    }
+    let mut problem = Problem::new(code, message);
     problem.data = data;
     if code != error.code && code == code::INTERNAL {
         problem.data = Some(json!({"upstreamCode": error.code}));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::face::Outgoing;
+use crate::face::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
 /// How long a finished stream can still be resumed.
@@ -33,7 +33,7 @@ pub(crate) struct Log {
 }
 
 struct Inner {
-    events: VecDeque<(u64, Bytes)>,
+    events: VecDeque<(u64, Text)>,
     bytes: usize,
     /// The same bytes in the account of all.
     held: Hold,
@@ -41,7 +41,7 @@ struct Inner {
     /// The newest message that a reader took.
     delivered: u64,
     /// The number of the answer, and what stands for it once there is no memory to keep it.
-    answer: Option<(u64, Bytes)>,
+    answer: Option<(u64, Text)>,
     finished: Option<Instant>,
     /// The number of the newest progress.
     progress: Option<u64>,
@@ -72,7 +72,7 @@ impl Log {
     }
 
     /// Adds a message that can be done without: not while memory is scarce. The oldest goes when there are too many.
-    pub(crate) fn push(&self, text: Bytes) {
+    pub(crate) fn push(&self, text: Text) {
         if self.add(text, Hold::grow_spare).is_err() {
             tracing::debug!("memory is scarce; a message for a client was dropped (limits.bytes_in_flight)");
         }
@@ -82,7 +82,7 @@ impl Log {
     pub(crate) fn push_progress(&self, text: Bytes) {
         let mut inner = self.inner.lock();
         inner.drop_unread_progress();
-        if inner.add(text, self.max, Hold::grow_spare).is_ok() {
+        if inner.add(text.into(), self.max, Hold::grow_spare).is_ok() {
             inner.progress = Some(inner.next - 1);
         }
         drop(inner);
@@ -93,17 +93,17 @@ impl Log {
     pub(crate) fn push_once(&self, text: Bytes) -> Result<(), Full> {
         let unread = {
             let inner = self.inner.lock();
-            inner.events.iter().any(|(number, event)| *number > inner.delivered && *event == text)
+            inner.events.iter().any(|(number, event)| *number > inner.delivered && event.chunks() == [text.clone()])
         };
-        if unread { Ok(()) } else { self.push_awaited(text) }
+        if unread { Ok(()) } else { self.push_awaited(text.into()) }
     }
 
     /// Adds a message that somebody waits for.
-    pub(crate) fn push_awaited(&self, text: Bytes) -> Result<(), Full> {
+    pub(crate) fn push_awaited(&self, text: Text) -> Result<(), Full> {
         self.add(text, Hold::admit)
     }
 
-    fn add(&self, text: Bytes, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
+    fn add(&self, text: Text, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
         self.inner.lock().add(text, self.max, hold)?;
         self.wake.notify_waiters();
         Ok(())
@@ -111,13 +111,15 @@ impl Log {
 
     /// Adds the answer, or the few words that stand for it where there is no memory, and ends the stream. An answer that
     /// nobody reads leaves half of the memory to others.
-    pub(crate) fn finish(&self, text: Option<Bytes>, instead: Bytes) {
+    pub(crate) fn finish(&self, text: Option<Text>, instead: Text) {
         let awaited = self.has_reader();
         let mut inner = self.inner.lock();
         if let Some(text) = text {
             let hold = if awaited || text.len() <= SMALL { Hold::admit } else { Hold::grow_spare };
             inner.answer = Some((inner.next, instead.clone()));
-            if inner.add(text, self.max, hold).is_err() {
+            // A part that counts by itself counts already.
+            let fits = awaited || text.own_len() == text.len() || !inner.held.by().is_scarce();
+            if !fits || inner.add(text, self.max, hold).is_err() {
                 // Small, and so always taken.
                 let _ = inner.add(instead, self.max, Hold::admit);
             }
@@ -215,8 +217,8 @@ impl Reader {
 
 impl Inner {
     /// As the newest; the oldest go when there are too many.
-    fn add(&mut self, text: Bytes, max: usize, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
-        hold(&mut self.held, text.len())?;
+    fn add(&mut self, text: Text, max: usize, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
+        hold(&mut self.held, text.own_len())?;
         let number = self.next;
         self.next += 1;
         self.bytes += text.len();
@@ -243,7 +245,7 @@ impl Inner {
     fn drop_oldest(&mut self) {
         if let Some((_, old)) = self.events.pop_front() {
             self.bytes -= old.len();
-            self.held.shrink(old.len());
+            self.held.shrink(old.own_len());
         }
     }
 
@@ -259,7 +261,7 @@ impl Inner {
                 return true;
             }
             *bytes -= text.len();
-            held.shrink(text.len());
+            held.shrink(text.own_len());
             let instead = answer.as_ref().filter(|(answer, _)| answer == number).map(|(_, instead)| instead.clone());
             let stays = instead.is_some();
             if let Some(instead) = instead {

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{AbortHandle as QuestionHandle, abortable};
+use lockgate_admission::budget::{Budget, Full, Hold};
+use lockgate_admission::buffer::counted;
+use lockgate_admission::reader::FREE;
 use lockgate_protocol::jsonrpc::{self, From, Message, Refusal, Request, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
@@ -36,6 +39,21 @@ pub(crate) trait Outgoing: Send + Sync + 'static {
     fn is_open(&self) -> bool;
     /// The connection is over. Gives the requests of which nothing has left.
     fn end(&self) -> Vec<u64>;
+}
+
+/// A message that may have to wait until its server takes it: it counts until then.
+///
+/// # Errors
+/// There is no memory for it; nothing was sent.
+pub(crate) fn count_outgoing(text: Bytes, budget: &Arc<Budget>) -> Result<Bytes, Failure> {
+    if text.len() <= FREE {
+        return Ok(text);
+    }
+    let mut hold = Hold::none(Arc::clone(budget));
+    match hold.admit(text.len()) {
+        Ok(()) => Ok(counted(text, hold)),
+        Err(Full) => Err(Failure::new(Kind::Overloaded, "there is no memory for the request (limits.bytes_in_flight)")),
+    }
 }
 
 /// Both directions of one connection.
@@ -129,6 +147,19 @@ impl Exchange {
         }
     }
 
+    /// A message that there is no memory for, of which only the start is known.
+    fn no_memory(&self, ends: &Ends) {
+        let id = match ends.addressee() {
+            Addressee::Call(id) => Some(id),
+            Addressee::Unknown => self.calls.only(),
+            Addressee::Nobody => None,
+        };
+        if let Some(id) = id {
+            self.calls.settle(id, Err(Failure::no_memory()));
+        }
+        self.drop_message("a message that there is no memory for", ends);
+    }
+
     /// A message larger than allowed, of which only the ends are known.
     fn too_large(&self, ends: &Ends, complete: bool) {
         let id = match ends.addressee() {
@@ -149,6 +180,7 @@ impl Exchange {
         match line {
             Line::Text(text) => self.message(&text),
             Line::TooLong(ends) => self.too_large(&ends, false),
+            Line::NoMemory(ends) => self.no_memory(&ends),
             Line::Skipped(ends) => self.too_large(&ends, true),
         }
     }

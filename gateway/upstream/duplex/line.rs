@@ -1,6 +1,8 @@
 //! Bytes into lines of bounded length without copying, and a guess at whom a broken or oversized line was for.
 
 use bytes::{Buf, Bytes, BytesMut};
+use lockgate_admission::buffer::Buffer;
+use lockgate_admission::reader::Reader;
 use lockgate_protocol::scan::{Fault, Flaw, Keys, Scanner};
 use memchr::memchr;
 
@@ -8,6 +10,8 @@ use memchr::memchr;
 const CHUNK: usize = 16 << 10;
 /// Room below which more is made.
 const LOW: usize = 4 << 10;
+/// Half a line from this size on gets memory of its own.
+const LONG: usize = 64 << 10;
 /// Bytes kept of each end of a line that is skipped, to find out whose answer it was.
 const END: usize = 256;
 
@@ -16,6 +20,8 @@ pub(super) struct Lines {
     buffer: BytesMut,
     /// Bytes of `buffer` that hold no line end.
     searched: usize,
+    /// The start of a long line; its rest is in `buffer`.
+    long: Buffer,
     max: usize,
     /// The line that is being skipped.
     skipped: Option<Ends>,
@@ -28,8 +34,20 @@ pub(super) enum Line {
     Text(Bytes),
     /// A line turned out longer than allowed; this is how it starts.
     TooLong(Ends),
-    /// The end of that line was reached.
+    /// There was no memory for the rest of a line; this is how it starts.
+    NoMemory(Ends),
+    /// The end of such a line was reached.
     Skipped(Ends),
+}
+
+impl Line {
+    /// A line counts until the last part of it is gone; `pending` bytes have come of the next one.
+    pub(super) fn count(self, memory: &mut Reader, pending: usize) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(memory.finish(text, pending)),
+            other => other,
+        }
+    }
 }
 
 /// How a line starts and, once that is known, ends.
@@ -41,16 +59,26 @@ pub(super) struct Ends {
 
 impl Lines {
     pub(super) fn new(max: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, max, skipped: None }
+        Self { buffer: BytesMut::new(), searched: 0, long: Buffer::new(max), max, skipped: None }
     }
 
     /// Where to read into: never full.
     pub(super) fn space(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < LOW {
-            // Doubles while a long line comes in, so that its bytes are moved a constant number of times.
-            self.buffer.reserve(self.buffer.len().clamp(CHUNK, self.max.max(CHUNK)));
+            self.buffer.reserve(if self.long.is_empty() { CHUNK } else { LONG });
         }
         &mut self.buffer
+    }
+
+    /// Bytes of the line that has not ended.
+    pub(super) fn pending(&self) -> usize {
+        self.long.len() + self.buffer.len()
+    }
+
+    /// Drops the line that has not ended, with what is still to come of it.
+    pub(super) fn give_up(&mut self) -> Line {
+        let ends = self.start_skipping(self.buffer.len());
+        Line::NoMemory(ends)
     }
 
     /// The next line, if all of it is there. To be called until it gives `None`.
@@ -61,15 +89,23 @@ impl Lines {
             }
             let found = self.buffer.get(self.searched..).and_then(|rest| memchr(b'\n', rest));
             let end = found.map_or(self.buffer.len(), |at| self.searched + at);
-            if end > self.max {
-                return Some(self.start_skipping(end));
+            if self.long.len() + end > self.max {
+                return Some(Line::TooLong(self.start_skipping(end)));
             }
             if found.is_none() {
                 self.searched = end;
+                if end >= LONG || !self.long.is_empty() {
+                    self.keep(end);
+                }
                 return None;
             }
             self.searched = 0;
-            let mut line = self.buffer.split_to(end).freeze();
+            let mut line = if self.long.is_empty() {
+                self.buffer.split_to(end).freeze()
+            } else {
+                self.keep(end);
+                self.long.take()
+            };
             self.buffer.advance(1);
             if line.last() == Some(&b'\r') {
                 line.truncate(line.len() - 1);
@@ -81,13 +117,29 @@ impl Lines {
     }
 
     /// What came after the last line end.
-    pub(super) fn rest(self) -> Bytes {
-        self.buffer.freeze()
+    pub(super) fn rest(mut self) -> Bytes {
+        if self.long.is_empty() {
+            return self.buffer.freeze();
+        }
+        self.keep(self.buffer.len());
+        self.long.take()
     }
 
-    fn start_skipping(&mut self, end: usize) -> Line {
-        let mut ends = Ends::of(self.buffer.get(..end).unwrap_or_default());
-        let so_far = Line::TooLong(Ends { head: ends.head.clone(), tail: Vec::new() });
+    /// Moves the next part of a long line to where the line is.
+    fn keep(&mut self, end: usize) {
+        self.long.extend(self.buffer.get(..end).unwrap_or_default());
+        self.buffer.advance(end);
+        self.searched = 0;
+    }
+
+    fn start_skipping(&mut self, end: usize) -> Ends {
+        let part = self.buffer.get(..end).unwrap_or_default();
+        let mut ends = if self.long.is_empty() { Ends::of(part) } else { Ends::of(self.long.as_slice()) };
+        if !self.long.is_empty() {
+            ends.more(part);
+            drop(self.long.take());
+        }
+        let so_far = Ends { head: ends.head.clone(), tail: Vec::new() };
         if end == self.buffer.len() {
             // Also gives back the memory that the line took.
             self.buffer = BytesMut::new();

@@ -9,12 +9,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lockgate_admission::budget::Budget;
 use memchr::memchr2;
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
-use super::exchange::{Exchange, Outgoing};
+use super::exchange::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
 
 /// Messages that go into one write.
@@ -30,6 +31,7 @@ pub(super) struct Pipe<W> {
     /// Rings `bell`. One waker for everybody, so that it is the task that goes on when the pipe has room.
     waker: Waker,
     capacity: usize,
+    budget: Arc<Budget>,
 }
 
 struct State<W> {
@@ -63,12 +65,12 @@ impl Wake for Bell {
 }
 
 impl<W: AsyncWrite + Unpin + Send + 'static> Pipe<W> {
-    pub(super) fn new(writer: W, capacity: usize) -> Self {
+    pub(super) fn new(writer: W, capacity: usize, budget: Arc<Budget>) -> Self {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
         let state =
             State { writer: Some(writer), queue: VecDeque::new(), bytes: 0, written: 0, closing: false, broken: None };
-        Self { state: Mutex::new(state), bell, waker, capacity }
+        Self { state: Mutex::new(state), bell, waker, capacity, budget }
     }
 
     /// Writes what can be written now; the bell rings when more can.
@@ -137,7 +139,7 @@ impl<W: AsyncWrite + Unpin> State<W> {
 
 impl<W: AsyncWrite + Unpin + Send + 'static> Outgoing for Pipe<W> {
     fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
-        let text = one_line(text);
+        let text = one_line(count_outgoing(text, &self.budget)?);
         let mut state = self.state.lock();
         if state.closing || state.writer.is_none() {
             return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
+use lockgate_admission::budget::Budget;
 use lockgate_egress::{Origin, Payload};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::{refusal, request, unsent};
-use crate::duplex::{Exchange, Outgoing};
+use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
 
 /// Requests that are posted at once.
@@ -31,6 +32,7 @@ const MAX_ACCEPTANCE: usize = 64 << 10;
 pub(super) struct Posts {
     state: Mutex<State>,
     capacity: usize,
+    budget: Arc<Budget>,
     more: Notify,
 }
 
@@ -42,8 +44,8 @@ struct State {
 }
 
 impl Posts {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { state: Mutex::default(), capacity, more: Notify::new() }
+    pub(super) fn new(capacity: usize, budget: Arc<Budget>) -> Self {
+        Self { state: Mutex::default(), capacity, budget, more: Notify::new() }
     }
 
     /// The next message; `None` when no more will come.
@@ -66,6 +68,7 @@ impl Posts {
 
 impl Outgoing for Posts {
     fn send(&self, id: Option<u64>, text: Bytes) -> Result<(), Failure> {
+        let text = count_outgoing(text, &self.budget)?;
         let mut state = self.state.lock();
         if state.closing {
             return Err(Failure::new(Kind::Unavailable, "the connection to the server is closed"));

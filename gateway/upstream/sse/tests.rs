@@ -89,8 +89,10 @@ impl Server {
         let origin = Origin::new(connector, &self.url, Policy::Operator, &config).unwrap();
         let (url, (log, seen)) = (self.url.clone(), mpsc::unbounded_channel());
         let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer x"))]);
-        let connecting =
-            tokio::spawn(async move { connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log))).await });
+        let connecting = tokio::spawn(async move {
+            let budget = Arc::new(lockgate_admission::budget::Budget::new(1 << 30));
+            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), &budget).await
+        });
         (connecting, seen)
     }
 
@@ -236,7 +238,7 @@ async fn an_event_that_is_too_large_ends_the_stream_and_tells_the_only_caller() 
     assert_eq!(result(call).await.unwrap_err().kind, Kind::TooLarge);
     assert_eq!(
         timeout(SOON, seen.recv()).await.unwrap().unwrap(),
-        "closed the server sent an event larger than allowed"
+        "closed the server sent an event larger than allowed (limits.event_bytes)"
     );
 }
 

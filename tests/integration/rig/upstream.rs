@@ -62,6 +62,8 @@ pub enum Say {
     Raw(Vec<u8>),
     /// This byte, without end, after these.
     Endless(Vec<u8>, u8),
+    /// The start of a body of this type, or of a line, and no more while the connection stays open.
+    Stalled(&'static str, Arc<Vec<u8>>),
     /// Nothing, while the connection stays open.
     Nothing,
     /// Nothing, and the connection is closed.
@@ -231,10 +233,10 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
                 return forever(&mut socket, byte).await;
             }
             Say::Stream(start) => {
-                let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-                socket.write_all(&[head, &start].concat().into_bytes()).await?;
-                socket.read_to_end(&mut Vec::new()).await?;
-                return Ok(());
+                return stall(&mut socket, "text/event-stream", start.as_bytes()).await;
+            }
+            Say::Stalled(kind, start) => {
+                return stall(&mut socket, kind, &start).await;
             }
             Say::Nothing => {
                 let mut rest = Vec::new();
@@ -280,9 +282,18 @@ async fn talk(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) ->
                 socket.write_all(&start).await?;
                 return forever(&mut socket, byte).await;
             }
+            Say::Stalled(_, start) => socket.write_all(&start).await?,
             Say::Close => return Ok(()),
         }
     }
+}
+
+/// The start of a body, and no more until the other side ends the connection.
+async fn stall(socket: &mut BufReader<TcpStream>, kind: &str, start: &[u8]) -> std::io::Result<()> {
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\nconnection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).await?;
+    socket.write_all(start).await?;
+    socket.read_to_end(&mut Vec::new()).await.map(drop)
 }
 
 /// Up to a gigabyte: who reads more of it than it wants to is wrong.

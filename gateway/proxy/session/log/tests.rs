@@ -4,8 +4,12 @@
 
 use super::*;
 
-fn text(bytes: usize) -> Bytes {
-    Bytes::from(vec![b'x'; bytes])
+fn said(words: &'static str) -> Text {
+    Bytes::from(words).into()
+}
+
+fn text(bytes: usize) -> Text {
+    Text::from(vec![b'x'; bytes])
 }
 
 fn log(bytes: usize) -> (Arc<Budget>, Arc<Log>) {
@@ -74,21 +78,21 @@ async fn progress_that_nobody_has_read_gives_way_to_newer() {
     for step in ["1", "2", "3"] {
         log.push_progress(step.into());
     }
-    log.push("note".into());
+    log.push(said("note"));
     log.push_progress("4".into());
     log.push_progress("5".into());
     assert_eq!(budget.used(), "3note5".len());
     let mut reader = log.read(0);
-    assert_eq!(reader.next().await.unwrap().data, "3");
-    assert_eq!(reader.next().await.unwrap().data, "note");
-    assert_eq!(reader.next().await.unwrap().data, "5");
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "3");
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "note");
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "5");
     log.push_progress("6".into());
     log.push_progress("7".into());
-    assert_eq!(reader.next().await.unwrap().data, "7", "what was read stays, and numbers go on");
-    log.finish(Some("answer".into()), "words".into());
-    assert_eq!(reader.next().await.unwrap().data, "answer");
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "7", "what was read stays, and numbers go on");
+    log.finish(Some(said("answer")), said("words"));
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "answer");
     let mut again = log.read(0);
-    assert_eq!(again.next().await.unwrap().data, "3", "for a client that resumes");
+    assert_eq!(again.next().await.unwrap().data.into_bytes(), "3", "for a client that resumes");
 }
 
 #[tokio::test]
@@ -98,9 +102,9 @@ async fn the_same_news_is_told_once_until_it_is_read() {
         log.push_once("changed".into()).unwrap();
     }
     let mut reader = log.read(0);
-    assert_eq!(reader.next().await.unwrap().data, "changed");
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "changed");
     log.push_once("changed".into()).unwrap();
-    assert_eq!(reader.next().await.unwrap().data, "changed");
-    log.finish(None, Bytes::new());
+    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "changed");
+    log.finish(None, Text::default());
     assert!(reader.next().await.is_none());
 }

@@ -1,0 +1,124 @@
+//! Memory for one message that comes in piece by piece. A large one lives in pages of its own: they grow without a copy,
+//! only those that were written to are resident, and all of them go back to the system at once when the message is gone.
+
+use bytes::{Bytes, BytesMut};
+use memmap2::{MmapMut, MmapOptions};
+
+use crate::budget::Hold;
+
+/// From this size on a message gets pages of its own.
+const HEAP: usize = 256 << 10;
+
+/// A message that comes in. It counts nothing: see [`crate::reader`].
+#[derive(Default)]
+pub struct Buffer {
+    heap: BytesMut,
+    pages: Option<Pages>,
+    /// Bytes that the message can have.
+    max: usize,
+}
+
+struct Pages {
+    memory: MmapMut,
+    len: usize,
+}
+
+/// Bytes that count for as long as they are there.
+struct Counted {
+    bytes: Bytes,
+    _hold: Hold,
+}
+
+impl Buffer {
+    /// For a message of at most `max` bytes, which is what the pages are made for.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { heap: BytesMut::new(), pages: None, max }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pages.as_ref().map_or(self.heap.len(), |pages| pages.len)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn extend(&mut self, bytes: &[u8]) {
+        let end = self.len().saturating_add(bytes.len());
+        if end > HEAP && self.pages.is_none() && self.heap.capacity() < end {
+            self.pages = Pages::with(&self.heap, self.max.max(end));
+            if self.pages.is_some() {
+                self.heap = BytesMut::new();
+            }
+        }
+        match &mut self.pages {
+            Some(pages) => pages.extend(bytes),
+            None => self.heap.extend_from_slice(bytes),
+        }
+    }
+
+    /// The message. What follows begins anew.
+    #[must_use]
+    pub fn take(&mut self) -> Bytes {
+        match self.pages.take() {
+            Some(pages) => Bytes::from_owner(pages),
+            None => self.heap.split().freeze(),
+        }
+    }
+
+    /// The message so far.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        self.pages.as_ref().map_or(&self.heap, AsRef::as_ref)
+    }
+}
+
+impl Pages {
+    /// `None` when the system gives no such range of addresses.
+    fn with(start: &[u8], max: usize) -> Option<Self> {
+        let memory = MmapOptions::new().len(max).no_reserve_swap().map_anon().ok()?;
+        // Where the system prefers huge pages, a byte in each of them would make all of it resident.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::NoHugePage);
+        let mut pages = Self { memory, len: 0 };
+        pages.extend(start);
+        Some(pages)
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        let end = self.len.saturating_add(bytes.len());
+        if self.memory.len() < end
+            && let Some(larger) = Self::with(self.as_ref(), end.saturating_mul(2))
+        {
+            *self = larger;
+        }
+        if let Some(room) = self.memory.get_mut(self.len..end) {
+            room.copy_from_slice(bytes);
+            self.len = end;
+        }
+    }
+}
+
+impl AsRef<[u8]> for Pages {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes, which count until the last part of them is gone.
+#[must_use]
+pub fn counted(bytes: Bytes, hold: Hold) -> Bytes {
+    if hold.bytes() == 0 { bytes } else { Bytes::from_owner(Counted { bytes, _hold: hold }) }
+}
+
+#[cfg(test)]
+mod tests;

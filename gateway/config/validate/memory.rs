@@ -1,0 +1,101 @@
+//! `limits.memory`: how much memory there is for the gateway, as the system says it, and what of it messages may take.
+//! It reads the files in which the system says so and nothing else.
+
+use std::path::Path;
+
+use super::Check;
+use crate::raw::Root;
+use crate::raw::leaf::Bounded;
+
+/// What the program takes without messages: itself, lists of servers, sessions and connections.
+const BASE: u64 = 64 << 20;
+/// Memory where nothing limits it but the machine.
+const WITHOUT_LIMIT: u64 = 512 << 20;
+/// The least that messages get, however little memory there is.
+const LEAST: u64 = 1 << 20;
+/// Longest file that is read.
+const MAX_FILE: u64 = 64 << 10;
+
+impl Check<'_> {
+    /// Bytes that messages may take. Half of the memory beside the program's own is left for copies of what is rewritten, for
+    /// buffers of connections, and for what the allocator keeps.
+    pub fn bytes_in_flight(&mut self, root: &Root) -> usize {
+        let limits = &root.limits;
+        let memory = limits.memory.as_ref().map(Bounded::get);
+        let share = share(memory.unwrap_or_else(|| default_memory(Path::new("/"))));
+        let Some(given) = limits.bytes_in_flight.as_ref().map(Bounded::get) else {
+            return usize::try_from(share).unwrap_or(usize::MAX);
+        };
+        let path = ["limits", "bytes_in_flight"];
+        if given < root.http.body_bytes.get() {
+            self.error(&path, "must not be less than `http.body_bytes`", "raise it, or lower `http.body_bytes`");
+        }
+        if given > share && memory.is_some() {
+            let what = format!("must not be more than {share}, which `limits.memory` leaves for messages");
+            self.error(&path, what, "leave it out, or raise `limits.memory`");
+        } else if given > share {
+            let what = "is more than the memory of this system leaves for messages";
+            self.warning(&path, what, "leave it out, or set `limits.memory`");
+        }
+        usize::try_from(given).unwrap_or(usize::MAX)
+    }
+}
+
+/// What of the memory messages may take.
+fn share(memory: u64) -> u64 {
+    (memory.saturating_sub(BASE) / 2).max(LEAST)
+}
+
+/// Three quarters of what the cgroup may take: servers that are started as children take of it too.
+fn default_memory(root: &Path) -> u64 {
+    let machine = machine_memory(root);
+    match cgroup_limit(root).filter(|limit| machine.is_none_or(|machine| *limit < machine)) {
+        Some(limit) => limit / 4 * 3,
+        None => machine.map_or(WITHOUT_LIMIT, |machine| WITHOUT_LIMIT.min(machine / 2)),
+    }
+}
+
+fn machine_memory(root: &Path) -> Option<u64> {
+    let text = read(&root.join("proc/meminfo"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib.saturating_mul(1024))
+}
+
+/// The least of the limits of this process's cgroup and those above it, in either version.
+fn cgroup_limit(root: &Path) -> Option<u64> {
+    let groups = read(&root.join("proc/self/cgroup"))?;
+    let mut least: Option<u64> = None;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (mount, file) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        // A container may see the path of its host here, and its own group at the root.
+        let path = Path::new(path.trim_start_matches('/'));
+        for group in path.ancestors() {
+            let limit = read(&root.join(mount).join(group).join(file)).and_then(|text| text.trim().parse().ok());
+            least = match (least, limit) {
+                (Some(least), Some(limit)) => Some(least.min(limit)),
+                (least, limit) => least.or(limit),
+            };
+        }
+    }
+    least
+}
+
+#[allow(clippy::disallowed_methods, reason = "reads what the system says of its memory, within a bound")]
+fn read(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests;

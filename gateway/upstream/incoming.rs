@@ -1,0 +1,186 @@
+//! What comes in from servers over HTTP, bodies and event streams: read within the bounds of one message and within the
+//! account of bytes in flight, which holds up a server as long as there is no room.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use lockgate_admission::budget::Budget;
+use lockgate_admission::buffer::Buffer;
+use lockgate_admission::reader::Reader;
+use lockgate_egress::{Body, BodyError};
+use lockgate_protocol::sse::{Assembly, Decoder, Event};
+
+use crate::failure::{Failure, Kind};
+use crate::http::body_failure;
+use crate::link::Inbox;
+
+/// Longest delay that a server may ask for before its stream is resumed.
+const MAX_RETRY: Duration = Duration::from_secs(10);
+/// How long the rest of a stream may take after its response, before its connection is given up.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// The whole body, of at most `max` bytes. One that came in one piece is not copied.
+pub(crate) async fn read_body(mut body: Body, max: usize, budget: &Arc<Budget>) -> Result<Bytes, Failure> {
+    let too_large = || body_failure(&BodyError::TooLarge(max));
+    let announced = http_body::Body::size_hint(&body).lower();
+    if announced > max as u64 {
+        return Err(too_large());
+    }
+    let Some(first) = next_piece(&mut body).await? else { return Ok(Bytes::new()) };
+    if first.len() > max {
+        return Err(too_large());
+    }
+    let mut reader = Reader::new(budget);
+    reader.hold(first.len()).await.map_err(|_| Failure::no_memory())?;
+    let Some(second) = next_piece(&mut body).await? else { return Ok(reader.finish(first, 0)) };
+    let length = usize::try_from(announced).ok().filter(|&announced| announced > 0);
+    let mut whole = Buffer::new(length.unwrap_or(max));
+    whole.extend(&first);
+    drop(first);
+    let mut next = Some(second);
+    while let Some(piece) = next {
+        if piece.len() > max - whole.len() {
+            return Err(too_large());
+        }
+        reader.hold(whole.len() + piece.len()).await.map_err(|_| Failure::no_memory())?;
+        whole.extend(&piece);
+        drop(piece);
+        next = if reader.is_known() {
+            tokio::select! {
+                biased;
+                _ = reader.told() => return Err(Failure::no_memory()),
+                piece = next_piece(&mut body) => piece?,
+            }
+        } else {
+            next_piece(&mut body).await?
+        };
+    }
+    Ok(reader.finish(whole.take(), 0))
+}
+
+/// The next bytes of a body; `None` at its end.
+async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match body.data().await {
+            Ok(Some(piece)) if piece.is_empty() => {}
+            Ok(piece) => return Ok(piece),
+            Err(error) => return Err(body_failure(&error)),
+        }
+    }
+}
+
+/// Where the lines of an event are put together.
+pub(crate) struct Lines {
+    buffer: Buffer,
+    max: usize,
+}
+
+impl Assembly for Lines {
+    fn fresh(&self) -> Self {
+        Self { buffer: Buffer::new(self.max), max: self.max }
+    }
+
+    fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn extend(&mut self, bytes: &[u8]) {
+        self.buffer.extend(bytes);
+    }
+
+    fn take(&mut self) -> Bytes {
+        self.buffer.take()
+    }
+}
+
+/// An event stream that is being read.
+pub(crate) struct EventReader {
+    body: Option<Body>,
+    decoder: Decoder<Lines>,
+    reader: Reader,
+    /// Hears that the server is alive.
+    inbox: Arc<dyn Inbox>,
+    max: usize,
+    pub(crate) last_id: Option<String>,
+    pub(crate) retry: Duration,
+}
+
+impl EventReader {
+    /// Events of at most `max` bytes.
+    pub(crate) fn new(body: Body, max: usize, budget: &Arc<Budget>, inbox: &Arc<dyn Inbox>) -> Self {
+        Self {
+            body: Some(body),
+            decoder: decoder(max),
+            reader: Reader::new(budget),
+            inbox: Arc::clone(inbox),
+            max,
+            last_id: None,
+            retry: Duration::from_millis(200),
+        }
+    }
+
+    pub(crate) fn resume(&mut self, body: Body) {
+        self.body = Some(body);
+        self.decoder = decoder(self.max);
+        self.reader.shrink_to(0);
+    }
+
+    /// The next event; `None` at the end of the stream. Its data count until the last part of them is gone.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            match self.decoder.next() {
+                Ok(Some(event)) => return Ok(Some(self.count(event))),
+                Ok(None) => {}
+                Err(_) => {
+                    let words = "the server sent an event larger than allowed (limits.event_bytes)";
+                    return Err(Failure::new(Kind::TooLarge, words).after_send());
+                }
+            }
+            let Some(body) = self.body.as_mut() else { return Ok(None) };
+            let piece = if self.reader.is_known() {
+                tokio::select! {
+                    biased;
+                    _ = self.reader.told() => return Err(Failure::no_memory()),
+                    piece = next_piece(body) => piece?,
+                }
+            } else {
+                next_piece(body).await?
+            };
+            let Some(piece) = piece else {
+                self.body = None;
+                continue;
+            };
+            self.inbox.heard();
+            let total = self.decoder.pending() + piece.len();
+            self.reader.hold(total).await.map_err(|_| Failure::no_memory())?;
+            self.decoder.push(piece);
+        }
+    }
+
+    fn count(&mut self, mut event: Event) -> Event {
+        if let Some(id) = &event.id {
+            self.last_id = Some(id.to_string());
+        }
+        if let Some(ms) = event.retry {
+            self.retry = Duration::from_millis(ms).min(MAX_RETRY);
+        }
+        event.data = self.reader.finish(event.data, self.decoder.pending());
+        event
+    }
+
+    /// Lets the stream end in the background, so that its connection can be used again.
+    pub(crate) fn drain(mut self) {
+        let Some(mut body) = self.body.take() else { return };
+        let rest = async move { while let Some(Ok(_)) = body.frame().await {} };
+        let mut rest = Box::pin(tokio::time::timeout(DRAIN, rest));
+        if rest.as_mut().now_or_never().is_none() {
+            tokio::spawn(rest);
+        }
+    }
+}
+
+fn decoder(max: usize) -> Decoder<Lines> {
+    Decoder::within(max, Lines { buffer: Buffer::new(max), max })
+}

@@ -1,0 +1,221 @@
+//! `limits.memory`: resident memory stays under it however it is filled, small calls go on meanwhile, and what a peak took is
+//! given back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::rig::client::Request;
+use crate::rig::gate::Gate;
+use crate::rig::upstream::{modern, modern_with};
+use crate::rig::{Answer, Heard, Say, Upstream, json, until};
+
+const MIB: usize = 1 << 20;
+/// Bytes of a body.
+const BODY: usize = 4 * MIB;
+const LIMIT: usize = 128 * MIB;
+
+/// A figure of a process's memory in bytes: `VmHWM` is the most that was resident, `VmRSS` what is.
+fn memory(gate: &Gate, figure: &str) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gate.pid())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
+    line.trim_matches([':', ' ', '\t']).trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// The start of an answer with `bytes` of text in it.
+fn start_of_answer(heard: &Heard, bytes: usize) -> Vec<u8> {
+    let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[{{"type":"text","text":""#, heard.body["id"]);
+    let mut start = head.into_bytes();
+    start.resize(bytes, b'x');
+    start
+}
+
+/// A modern server whose tools `stall` with so many bytes sent, are `long`, or answer `small`.
+fn filler(kind: &'static str, bytes: usize) -> impl Fn(&Heard) -> Say + Send + Sync {
+    let plain = modern(&["stall", "long", "small", "silent"]);
+    move |heard| match (heard.method(), heard.body["params"]["name"].as_str()) {
+        ("tools/call", Some("stall")) => {
+            let mut start = start_of_answer(heard, bytes);
+            if kind == "text/event-stream" {
+                start.splice(0..0, *b"data: ");
+            }
+            Say::Stalled(kind, Arc::new(start))
+        }
+        ("tools/call", Some("long")) => heard.text_result(&"x".repeat(bytes)),
+        ("tools/call", Some("silent")) => Say::Nothing,
+        _ => plain(heard),
+    }
+}
+
+fn call(tool: &str) -> Request {
+    Request::modern("/mcp", "tools/call", json!({"name": tool, "arguments": {}}))
+}
+
+/// A server whose list is large.
+fn lists() -> impl Fn(&Heard) -> Say + Send + Sync {
+    let words = "d".repeat(1000);
+    let tool = |n| json!({"name": format!("t{n}"), "description": words, "inputSchema": {"type": "object"}});
+    modern_with((0..3000).map(tool).collect())
+}
+
+/// Calls in both eras that a person would make: each is answered, and soon.
+async fn polite(gate: &Gate, time: Duration) -> (usize, Duration) {
+    let session = gate.session("/mcp", "2025-11-25").await;
+    let began = Instant::now();
+    let (mut calls, mut longest) = (0, Duration::ZERO);
+    while began.elapsed() < time {
+        let at = Instant::now();
+        for answer in [gate.call("polite__t").await, session.call("polite__t").await] {
+            assert_eq!(answer.code(), 0, "{}", answer.text());
+        }
+        longest = longest.max(at.elapsed());
+        calls += 2;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    (calls, longest)
+}
+
+/// A request whose body never ends.
+async fn half_a_body(gate: &Gate) -> TcpStream {
+    let request = call("json__small");
+    let text = String::from_utf8(request.bytes()).unwrap();
+    let head = text.split("Content-Length").next().unwrap().to_owned();
+    let mut socket = TcpStream::connect(gate.address).await.unwrap();
+    socket.write_all(format!("{head}Content-Length: {BODY}\r\n\r\n").as_bytes()).await.unwrap();
+    // The gateway may stop reading, or refuse.
+    let _ = tokio::time::timeout(Duration::from_secs(3), socket.write_all(&vec![b' '; BODY - 10])).await;
+    socket
+}
+
+/// Every way in at once, with more than there is room for in each: answers that stop in the middle over all transports,
+/// answers that nobody reads, bodies whole and unfinished, streams that are kept, a large list.
+#[tokio::test]
+async fn memory_stays_under_its_limit_however_it_is_filled() {
+    let json = Upstream::http(filler("application/json", 12 * MIB)).await;
+    let events = Upstream::http(filler("text/event-stream", 9 * MIB)).await;
+    let lines = Upstream::lines(filler("", 9 * MIB)).await;
+    let long = Upstream::http(filler("application/json", 3 * MIB)).await;
+    let (lists, polite_server) = (Upstream::http(lists()).await, Upstream::http(modern(&["t"])).await);
+    let gate = Gate::start(json!({
+        "servers": {
+            "json": json.config(), "events": events.config(), "lines": lines.config(), "long": long.config(),
+            "lists": lists.config(), "polite": polite_server.config(),
+        },
+        "limits": {"memory": LIMIT, "concurrent_requests": 200}, "http": {"body_bytes": BODY},
+    }))
+    .await;
+    let mut stalled: JoinSet<Answer> = JoinSet::new();
+    for tool in ["json__stall", "events__stall", "lines__stall"] {
+        for _ in 0..8 {
+            let (request, address) = (call(tool), gate.address);
+            stalled.spawn(async move { request.send(address).await });
+        }
+    }
+    let mut unread = Vec::new();
+    let fill = async {
+        for _ in 0..8 {
+            let bytes = call("long__long").bytes();
+            let mut socket = TcpStream::connect(gate.address).await.unwrap();
+            socket.write_all(&bytes).await.unwrap();
+            unread.push(socket);
+        }
+        let body = |tool| call(tool).body([&call(tool).body[..], &vec![b' '; BODY - 1000]].concat());
+        let (whole, small) = (body("json__silent"), body("polite__t"));
+        let (one, two) = (half_a_body(&gate), half_a_body(&gate));
+        let wholes = async { tokio::time::timeout(Duration::from_secs(2), whole.send(gate.address)).await };
+        tokio::join!(one, two, half_a_body(&gate), wholes, small.send(gate.address))
+    };
+    let ((calls, longest), _filled) = tokio::join!(polite(&gate, Duration::from_secs(6)), fill);
+    assert!(calls >= 6 && longest < Duration::from_secs(10), "{calls} calls, the longest {longest:?}");
+    let mut refused = 0;
+    while let Some(Ok(answer)) = stalled.try_join_next() {
+        let error = &answer.json()["error"];
+        assert_eq!((answer.status, answer.code()), (503, -31053), "{}", answer.text());
+        assert_eq!(error["data"]["reason"], "memory", "{error}");
+        assert!(error["message"].as_str().unwrap().contains("limits.bytes_in_flight"), "{error}");
+        refused += 1;
+    }
+    assert!(refused > 0, "somebody has to go");
+    let most = memory(&gate, "VmHWM");
+    eprintln!("{} MiB at most, {calls} polite calls, the longest took {longest:?}, {refused} were refused", most / MIB);
+    assert!(most < LIMIT, "{} MiB", most / MIB);
+    let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+    let figure = |name: &str| metrics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+    assert_eq!(figure("lockgate_bytes_in_flight_limit "), Some(((LIMIT - 64 * MIB) / 2) as f64), "{metrics}");
+    assert!(figure("lockgate_messages_refused_for_memory_total ").is_some_and(|count| count >= 1.0), "{metrics}");
+    assert!(figure("lockgate_bytes_in_flight ").is_some_and(|bytes| bytes > 0.0), "{metrics}");
+}
+
+/// A large answer that never ends gives way to others that want room, in both eras, and says why.
+#[tokio::test]
+async fn an_answer_that_never_ends_gives_way() {
+    let stall = Upstream::http(filler("application/json", 9 * MIB)).await;
+    let long = Upstream::http(filler("application/json", 3 * MIB)).await;
+    let servers = json!({"stall": stall.config(), "long": long.config()});
+    let gate =
+        Gate::start(json!({"servers": servers, "limits": {"bytes_in_flight": "10MiB"}, "http": {"body_bytes": BODY}}))
+            .await;
+    let session = gate.session("/mcp", "2025-11-25").await;
+    for era in ["modern", "legacy"] {
+        let params = json!({"name": "stall__stall", "arguments": {}});
+        let stalled = match era {
+            "modern" => Request::modern("/mcp", "tools/call", params),
+            _ => Request::legacy("/mcp", &session.id, 1, "tools/call", &params),
+        };
+        let other = async {
+            until("9 MiB are held", async || {
+                let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+                let line =
+                    metrics.lines().find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse().ok());
+                line.is_some_and(|held: usize| held >= 9 * MIB).then_some(())
+            })
+            .await;
+            gate.call("long__long").await
+        };
+        let (stalled, other) = tokio::join!(stalled.send(gate.address), other);
+        assert!(other.code() == 0 && other.body.len() > 3 * MIB, "{era}: {}", other.status);
+        assert_eq!((stalled.code(), &stalled.json()["error"]["data"]["reason"]), (-31053, &json!("memory")), "{era}");
+        assert_eq!(stalled.header("retry-after"), None, "the call was made");
+    }
+    assert_eq!(gate.call("stall__small").await.code(), 0, "the server is not to blame");
+}
+
+/// What large answers and many small ones took goes back to the system.
+#[tokio::test]
+async fn memory_of_a_peak_is_given_back() {
+    let long = Upstream::http(filler("application/json", 20 * MIB)).await;
+    let medium = Upstream::http(filler("application/json", 200 << 10)).await;
+    let servers = json!({"long": long.config(), "medium": medium.config()});
+    let gate = Gate::start(json!({"servers": servers, "limits": {"memory": "256MiB"}})).await;
+    let mediums = async |count: usize| {
+        let mut all = JoinSet::new();
+        for _ in 0..count {
+            let (request, address) = (call("medium__long"), gate.address);
+            all.spawn(async move { request.send(address).await.code() });
+        }
+        while let Some(code) = all.join_next().await {
+            assert_eq!(code.unwrap(), 0);
+        }
+    };
+    // What every thread and connection keeps once it has worked.
+    mediums(10).await;
+    let before = memory(&gate, "VmRSS");
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let mut socket = TcpStream::connect(gate.address).await.unwrap();
+        socket.write_all(&call("long__stall").bytes()).await.unwrap();
+        clients.push(socket);
+    }
+    mediums(40).await;
+    let rises = async || (memory(&gate, "VmRSS") > before + 60 * MIB).then_some(());
+    until("large answers come in", rises).await;
+    let most = memory(&gate, "VmHWM");
+    drop(clients);
+    let falls = async || (memory(&gate, "VmRSS") < before + 16 * MIB).then_some(());
+    until("what the peak took is back", falls).await;
+    let after = memory(&gate, "VmRSS");
+    eprintln!("{} MiB before, {} at most, {} after", before / MIB, most / MIB, after / MIB);
+}
