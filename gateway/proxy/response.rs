@@ -45,10 +45,7 @@ pub(crate) fn write(
         return Err(too_large(asked, text.len(), most));
     }
     let slug = asked.view.namespaced.then(|| permitted.server().slug());
-    let _copies = match text.len() > COPIED {
-        true => Some(hold_copies(asked, permitted, answer, budget)?),
-        false => None,
-    };
+    let _copies = hold_copies(asked, permitted, answer, budget)?;
     let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
     write::result_head(&mut head, asked.request.id());
     let mut object = Object::open(&mut head);
@@ -101,13 +98,21 @@ fn is_builtin(permitted: &Permitted) -> bool {
 }
 
 /// Room for the copies that a large answer is rewritten with, and for itself where nothing has counted it.
-fn hold_copies(asked: &Asked, permitted: &Permitted, answer: &Answer, budget: &Arc<Budget>) -> Result<Hold, Problem> {
+fn hold_copies(
+    asked: &Asked,
+    permitted: &Permitted,
+    answer: &Answer,
+    budget: &Arc<Budget>,
+) -> Result<Option<Hold>, Problem> {
+    if answer.text.len() <= COPIED {
+        return Ok(None);
+    }
     let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
     let rule = permitted.response().map(|rule| &**rule);
     let mut copies = Hold::none(Arc::clone(budget));
     let taken = copies.admit(bytes_of_copies(asked, answer, rule) + uncounted);
     taken.map_err(|_| Problem::no_memory())?;
-    Ok(copies)
+    Ok(Some(copies))
 }
 
 /// Bytes of the copies that a large answer is rewritten with, besides what stays of it.

@@ -7,10 +7,13 @@ use crate::schema::walk::{Key, keys};
 
 fn document(key: &Key, value: Value) -> String {
     let mut document = json!({ "servers": { "a": { "command": "sh" } } });
-    // These two are held against each other.
+    // These are held against each other.
     match key.path.join(".").as_str() {
-        "http.body_bytes" => document["limits"]["bytes_in_flight"] = json!("16GiB"),
-        "limits.bytes_in_flight" => document["http"]["body_bytes"] = json!(1024),
+        "http.body_bytes" => document["limits"] = json!({"bytes_in_flight": "16GiB", "memory": "64GiB"}),
+        "limits.bytes_in_flight" => {
+            document["http"]["body_bytes"] = json!(1024);
+            document["limits"]["memory"] = json!("64GiB");
+        }
         _ => {}
     }
     // What a server needs besides.

@@ -1,6 +1,7 @@
 //! Tests of `memory`.
 
 use super::*;
+use crate::tests::Given;
 
 const MIB: u64 = 1 << 20;
 
@@ -51,6 +52,17 @@ fn the_memory_is_what_the_system_says() {
     ] {
         assert_eq!(system(&files), mib, "{case}");
     }
+}
+
+/// What is given wins where it fits, and is a mistake only beside a memory that is given too.
+#[test]
+fn bytes_in_flight_fit_into_the_memory() {
+    let said = |limits: &str| Given::files(&[("lockgate.yaml", &format!("limits: {limits}\n"))]).messages();
+    assert_eq!(said("{ memory: 96MiB, bytes_in_flight: 16MiB }"), Vec::<String>::new());
+    let wrong = said("{ memory: 96MiB, bytes_in_flight: 17MiB }");
+    assert!(wrong.len() == 1 && wrong[0].contains("must not be more than 16777216"), "{wrong:?}");
+    let told = said("{ bytes_in_flight: 16GiB }");
+    assert!(told.len() == 1 && told[0].starts_with("warning: "), "{told:?}");
 }
 
 #[test]
