@@ -168,6 +168,36 @@ fn a_resource_that_is_denied_is_denied_wherever_its_host_stands() {
     }
 }
 
+/// A query, or a slash at the end, that a pattern asks for is looked for in every spelling of the rest.
+#[test]
+fn a_pattern_with_a_query_denies_wherever_the_host_stands() {
+    let policy = policy(json!([
+        {"name": "open", "effect": "allow"},
+        {"name": "closed", "effect": "deny", "what": {"resources": ["note://private/a?id=1", "note://h/folder/"]}},
+    ]));
+    let decision = |uri: &str| {
+        let annotations = Annotations::default();
+        let target =
+            Target { kind: Kind::Resource, server: "any", exposed: uri, own: uri, category: None, annotations };
+        policy.answer(&Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target }, None).decision
+    };
+    for denied in [
+        "note://private/a?id=1",
+        "note://x@private/a?id=1",
+        "note://private:80/a?id=1",
+        "note:///private/a?id=1",
+        "note://private./a?id=%31",
+        "note://h/folder/?x",
+        "note://x@h/folder/?x",
+        "note://h.:1/folder/#x",
+    ] {
+        assert_eq!(decision(denied), Expect::Hidden, "{denied}");
+    }
+    for allowed in ["note://private/a?id=2", "note://private/a", "note://h/folder", "note://h/folder/a"] {
+        assert_eq!(decision(allowed), Expect::Allow, "{allowed}");
+    }
+}
+
 /// The corpus of other spellings, and of what only resembles them.
 #[test]
 fn no_spelling_of_a_denied_uri_passes_and_no_other_is_denied() {
@@ -421,6 +451,29 @@ fn a_deny_policy_with_arguments_denies_what_does_not_keep_to_them() {
     assert_eq!(decided(json!({"force": false})), Expect::Deny);
     assert_eq!(decided(json!({"Force": true})), Expect::Deny);
     assert_eq!(decided(json!({"to": "eve@evil.example"})), Expect::Deny);
+}
+
+/// By silence an `allow` policy closes the arguments that it names, and a `deny` policy leaves them open.
+#[test]
+fn other_arguments_are_refused_where_a_policy_says_so() {
+    for (effect, others, passes) in [
+        ("allow", json!(null), false),
+        ("allow", json!("refuse"), false),
+        ("allow", json!("allow"), true),
+        ("deny", json!(null), true),
+        ("deny", json!("refuse"), false),
+        ("deny", json!("allow"), true),
+    ] {
+        let mut one = json!({"name": "one", "effect": effect, "arguments": {"/a": {"optional": true}}});
+        if !others.is_null() {
+            one["other_arguments"] = others.clone();
+        }
+        let all = json!({"name": "all", "effect": "allow"});
+        let policy = policy(if effect == "deny" { json!([all, one]) } else { json!([one]) });
+        let decided = |arguments: Value| ask(&policy, &SOMEBODY, "a__b", arguments).decision == Expect::Allow;
+        assert!(decided(json!({"a": 1})) && decided(json!({})), "{effect} {others}");
+        assert_eq!(decided(json!({"a": 1, "b": 2})), passes, "{effect} {others}");
+    }
 }
 
 /// What one item of a list lacks says nothing about the others, and no rule is left out because a value has another form.

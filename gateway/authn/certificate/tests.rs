@@ -59,9 +59,28 @@ fn a_common_name_cannot_pass_for_another_kind() {
 fn certificates_without_a_usable_name_are_nobody() {
     assert_eq!(read(|_| {}).unwrap_err(), Nameless::NoName);
     assert_eq!(read(|p| p.distinguished_name.push(DnType::CommonName, "a\nb")).unwrap_err(), Nameless::NoName);
+    let long = |bytes: usize| read(|p| p.distinguished_name.push(DnType::CommonName, "a".repeat(bytes)));
+    assert!(long(MAX_TEXT).is_ok() && long(MAX_TEXT + 1).unwrap_err() == Nameless::NoName);
     for garbage in [&b""[..], b"\x30\x03abc", &[0x30; 100]] {
         assert_eq!(Certificate::read(garbage).unwrap_err(), Nameless::Unreadable);
     }
+}
+
+/// Programs read the first of them, or the last.
+#[test]
+fn of_two_names_of_one_kind_none_counts() {
+    let twice = |kind: DnType, number: u64| {
+        read(|params| {
+            params.subject_alt_names = vec![SanType::DnsName("ci.test".try_into().unwrap())];
+            params.distinguished_name.push(kind, "ci");
+            params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, number]), "root");
+        })
+        .unwrap()
+    };
+    assert_eq!(*twice(DnType::CommonName, 3).names, ["dns:ci.test".into()]);
+    assert_eq!(twice(DnType::OrganizationName, 10).identity.organisation, None);
+    let apart = twice(DnType::CommonName, 10);
+    assert_eq!((apart.names.len(), apart.identity.organisation.as_deref()), (2, Some("root")));
 }
 
 /// An intermediate authority writes its own name: it must not be able to write another's.

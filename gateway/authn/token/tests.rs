@@ -153,7 +153,16 @@ async fn an_endpoint_takes_only_tokens_that_are_meant_for_it() {
     assert!(ask(&tokens, &token, Resource::All).await.is_ok());
     // From memory too.
     assert_eq!(ask(&tokens, &token, Resource::Server("one")).await, Err(Unknown::Audience));
-    for aud in [json!("https://other.test/mcp"), json!([]), json!(null), json!(7), json!(["x", 7]), json!({"a": 1})] {
+    for aud in [
+        json!("https://other.test/mcp"),
+        json!("https://gx.test/mcp"),
+        json!("http:///gw.test/mcp"),
+        json!([]),
+        json!(null),
+        json!(7),
+        json!(["x", 7]),
+        json!({"a": 1}),
+    ] {
         let token = pair.good("a", |claims| claims["aud"] = aud.clone());
         assert_eq!(refusal(&tokens, &token).await, Unknown::Audience, "{aud}");
     }

@@ -179,3 +179,6 @@ fn whole_to_float(whole: i128, float: f64) -> Ordering {
     let part = float.trunc();
     whole.cmp(&(part as i128)).then_with(|| part.partial_cmp(&float).unwrap_or(Ordering::Equal))
 }
+
+#[cfg(test)]
+mod tests;

@@ -135,3 +135,6 @@ fn ambiguous(key: &str, top: bool) -> Option<&'static str> {
 fn short(key: &str) -> String {
     key.chars().take(64).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -245,6 +245,52 @@ fn programs_and_models_of_ones_own() {
     }
 }
 
+/// Each thing that a model can ask for, with a call that keeps to it and calls that do not.
+#[test]
+fn a_model_is_held_in_every_part() {
+    for (model, good, bad) in [
+        (
+            r#"{"begins_with": ["-c", "a=b"], "operands": ["text?"]}"#,
+            "x -c a=b y",
+            &["x", "x y", "x -c", "x -c a=c"][..],
+        ),
+        (r#"{"subcommands": {"do": {}}}"#, "x do", &["x -- do", "x -- other", "x --"]),
+        (
+            r#"{"subcommands": {"do": {"need": ["-v"], "flags": ["-v"]}}, "flags": ["-v"]}"#,
+            "x do -v",
+            &["x do", "x -v do"],
+        ),
+        (
+            r#"{"style": "words", "flags": ["!", "-a=number"], "operands": ["path?"]}"#,
+            "x ! -a 1",
+            &["x -a b", "x -- a"],
+        ),
+        (r#"{"style": "words", "flags": ["not=number"], "operands": ["path?"]}"#, "x not 1", &["x not y", "x not"]),
+        (r#"{"style": "plain", "operands": ["path"]}"#, "x -rf", &["x", "x ../y", "x a b"]),
+        (r##"{"flags": ["-#"], "operands": ["path?"]}"##, "x -5 y", &["x -5a", "x -a", "x -99999999999999999999"]),
+        (r#"{"flags": ["-a"], "operands": ["path?"]}"#, "x -a -", &["x -5", "x -b", "x -ab", "x --a", "x -a=1"]),
+        (r#"{"flags": ["--all"]}"#, "x --all", &["x --all=", "x --all=1", "x --al", "x --all y"]),
+        (r#"{"flags": ["-o=text"]}"#, "x -o y", &["x -o -y", "x -o --", "x -o"]),
+        (r#"{"flags": ["-n=number"]}"#, "x -n5", &["x -n -5", "x -n y", "x -n5k", "x -n="]),
+        (r#"{"flags": ["-o=path"]}"#, "x -o y", &["x -o ../y", "x -o../y", "x -o /y"]),
+        (r#"{"flags": ["-v"], "need": ["-v"]}"#, "x -v", &["x"]),
+        (r#"{"flags": ["-v"], "operands_need": ["-v"], "operands": ["text?"]}"#, "x -v y", &["x y"]),
+        (
+            r#"{"flags": ["-e=text"], "first_operand_unless": ["-e"], "operands": ["text", "path"]}"#,
+            "x -e a b",
+            &["x a", "x -e a", "x -e a ../b", "x -e a b c"],
+        ),
+        (r#"{"operands": ["text", "path..."]}"#, "x ../a b c", &["x", "x a b ../c", "x a /b"]),
+    ] {
+        let text = format!(r#"{{"programs": ["x"], "models": {{"x": {model}}}}}"#);
+        let rule = Command::compile(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert!(rule.check(good).is_ok(), "{model} {good}: {:?}", rule.check(good));
+        for call in bad {
+            assert!(rule.check(call).is_err(), "{model} {call}");
+        }
+    }
+}
+
 #[test]
 fn mistakes_in_a_rule_are_named() {
     for (spec, words) in [

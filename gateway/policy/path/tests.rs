@@ -133,6 +133,30 @@ fn a_denied_folder_is_denied_however_it_is_written() {
     }
 }
 
+/// Whatever it stands for on Windows may be what is denied.
+#[test]
+fn a_short_name_is_denied_where_anything_is() {
+    let rule = rule("deny");
+    for denied in ["PROGRA~1", "progra~1.txt", "A~1", "AB~12345.T", "a/SECRET~1/b", "SECRET~1.", "SECRET~1:x"] {
+        assert!(rule.check(denied).is_err(), "{denied}");
+    }
+    for fine in ["a~b", "PROGRAM~1", "PROGRA~1.text", "a~1b"] {
+        assert!(rule.check(fine).is_ok(), "{fine}");
+    }
+}
+
+#[test]
+fn what_is_denied_below_one_root_is_denied_below_each_that_holds_it() {
+    for roots in [["/srv/data", "/srv/data/inner"], ["/srv/data/inner", "/srv/data"]] {
+        let spec = Spec { roots: owned(&roots), deny: owned(&["keys/*"]), ..Spec::default() };
+        let rule = Path::compile(&spec).unwrap();
+        for denied in ["/srv/data/keys/a", "/srv/data/inner/keys/a"] {
+            assert!(rule.check(denied).is_err(), "{roots:?} {denied}");
+        }
+        assert!(rule.check("/srv/data/inner/a/keys/a").is_ok(), "{roots:?}");
+    }
+}
+
 #[test]
 fn a_rule_that_means_nothing_does_not_compile() {
     let roots = owned(&["/srv/data"]);
@@ -208,7 +232,19 @@ fn what_takes_names_as_they_stand_is_sent_more_of_them() {
         assert!(literal.check(name).is_err(), "{name}");
     }
     // Whatever a backslash is taken for, the name is one that is allowed.
-    for name in [".g\\it/x", "a\\.git", "server.p\\em", "a\\..\\..\\b", "..\\b", "a\\0b", "a\\", "~\\a"] {
+    for name in [
+        ".g\\it/x",
+        "a\\.git",
+        "server.p\\em",
+        "a\\..\\..\\b",
+        "..\\b",
+        "a\\0b",
+        "a\\",
+        "~\\a",
+        "a\\ ..\\b",
+        "C\\:/b",
+        "a/.\\./b",
+    ] {
         assert!(plain.check(name).is_err(), "{name}");
     }
     for name in ["a\\b", "it\\'s", "a/b\\ c"] {

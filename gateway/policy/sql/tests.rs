@@ -501,6 +501,115 @@ fn writes_pass_where_a_rule_names_them() {
     }
 }
 
+fn writes(dialect: Dialect) -> Sql {
+    spec(dialect, |spec| {
+        spec.statements = vec![Kind::Insert, Kind::Update, Kind::Delete];
+        spec.tables.deny = vec!["secret".into()];
+    })
+}
+
+#[test]
+fn a_write_that_does_more_than_its_word_says_is_refused() {
+    for (dialect, text) in [
+        (Dialect::Postgres, "INSERT OVERWRITE t (a) VALUES (1)"),
+        (Dialect::Postgres, "INSERT INTO TABLE t (a) VALUES (1)"),
+        (Dialect::Postgres, "INSERT INTO t (a) OUTPUT inserted.a VALUES (1)"),
+        (Dialect::Mysql, "REPLACE INTO t (a) VALUES (1)"),
+        (Dialect::Mysql, "REPLACE t (a) VALUES (1)"),
+        (Dialect::Mysql, "INSERT INTO t PARTITION (p) VALUES (1)"),
+        (Dialect::Mysql, "INSERT HIGH_PRIORITY INTO t (a) VALUES (1)"),
+        (Dialect::Mysql, "INSERT INTO t (a) VALUES (1) AS n"),
+        (Dialect::Sqlite, "INSERT OR REPLACE INTO t (a) VALUES (1)"),
+        (Dialect::Sqlite, "REPLACE INTO t (a) VALUES (1)"),
+        (Dialect::Sqlite, "UPDATE OR REPLACE t SET a = 1 WHERE true"),
+        (Dialect::Postgres, "UPDATE t SET a = 1 OUTPUT inserted.a WHERE true"),
+        (Dialect::Postgres, "UPDATE t FROM s SET a = 1 WHERE true"),
+        (Dialect::Postgres, "DELETE FROM t OUTPUT deleted.a WHERE true"),
+        (Dialect::Mysql, "DELETE t FROM t WHERE true"),
+        (Dialect::Mysql, "DELETE t, s FROM t JOIN s ON true WHERE true"),
+    ] {
+        let refusal = writes(dialect).check(text).expect_err(text).0;
+        assert!(refusal.starts_with("this form of "), "{text}: {refusal}");
+    }
+}
+
+/// Each place of a write, with what is allowed there and, in its stead, with what is not.
+#[test]
+fn every_part_of_a_write_is_judged() {
+    const ALL: &[Dialect] = &DIALECTS;
+    for (dialects, text) in [
+        (ALL, "INSERT INTO TABLE_ (a) VALUES (1)"),
+        (ALL, "INSERT INTO t (a) VALUES (CALL_)"),
+        (ALL, "INSERT INTO t (a) SELECT a FROM TABLE_"),
+        (ALL, "INSERT INTO t (a) VALUES (1) RETURNING CALL_"),
+        (ALL, "INSERT INTO t (a) VALUES (1) ON DUPLICATE KEY UPDATE a = CALL_"),
+        (ALL, "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = CALL_"),
+        (ALL, "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 1 WHERE CALL_ = 'x'"),
+        (&[Dialect::Mysql], "INSERT INTO t SET a = CALL_"),
+        (ALL, "UPDATE TABLE_ SET a = 1 WHERE true"),
+        (ALL, "UPDATE t JOIN TABLE_ ON true SET a = 1 WHERE true"),
+        (ALL, "UPDATE t SET a = 1 FROM TABLE_ WHERE true"),
+        (ALL, "UPDATE t SET a = CALL_ WHERE true"),
+        (ALL, "UPDATE t SET a = 1 WHERE CALL_ = 'x'"),
+        (ALL, "UPDATE t SET a = 1 WHERE true RETURNING CALL_"),
+        (&[Dialect::Mysql], "UPDATE t SET a = 1 WHERE true ORDER BY CALL_"),
+        (&[Dialect::Mysql], "UPDATE t SET a = 1 WHERE true ORDER BY a LIMIT CALL_"),
+        (ALL, "DELETE FROM TABLE_ WHERE true"),
+        (ALL, "DELETE FROM t USING TABLE_ WHERE true"),
+        (ALL, "DELETE FROM t WHERE CALL_ = 'x'"),
+        (ALL, "DELETE FROM t WHERE true RETURNING CALL_"),
+        (ALL, "DELETE FROM t WHERE true ORDER BY CALL_"),
+        (ALL, "DELETE FROM t WHERE true ORDER BY a LIMIT CALL_"),
+    ] {
+        let with = |table: &str, call: &str| text.replace("TABLE_", table).replace("CALL_", call);
+        for &dialect in dialects {
+            let rule = writes(dialect);
+            let (good, bad) = (with("open", "lower('x')"), with("secret", "load_file('x')"));
+            assert!(rule.check(&good).is_ok(), "{dialect:?} {good}: {:?}", rule.check(&good));
+            assert!(rule.check(&bad).is_err(), "{dialect:?} {bad}");
+        }
+    }
+}
+
+/// A string is no name of a column, wherever one stands.
+#[test]
+fn names_in_a_write_are_no_strings() {
+    for text in [
+        "INSERT INTO t (COLUMN_) VALUES (1)",
+        "INSERT INTO t AS COLUMN_ (a) VALUES (1)",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT (COLUMN_) DO NOTHING",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT ON CONSTRAINT COLUMN_ DO NOTHING",
+        "UPDATE t SET COLUMN_ = 1 WHERE true",
+        "UPDATE t SET (COLUMN_, b) = (1, 2) WHERE true",
+    ] {
+        let with = |column: &str| writes(Dialect::Postgres).check(&text.replace("COLUMN_", column));
+        assert!(with("a").is_ok() && with("\"A\"").is_ok(), "{text}");
+        let refusal = with("'a'").expect_err(text).0;
+        assert!(refusal.contains("quotes"), "{text}: {refusal}");
+    }
+}
+
+/// What is declared on the spot, or stands for rows, is no type of a value.
+#[test]
+fn a_cast_is_to_plain_types() {
+    for (dialect, other) in [
+        (Dialect::Postgres, "TABLE(a int)"),
+        (Dialect::Postgres, "ENUM('a')"),
+        (Dialect::Postgres, "SET('a')"),
+        (Dialect::Postgres, "trigger"),
+        (Dialect::Postgres, "int[][][][][][]"),
+        (Dialect::Mysql, "ENUM('a')"),
+        (Dialect::Mysql, "SET('a')"),
+        (Dialect::Sqlite, "ENUM('a')"),
+    ] {
+        let refusal = rule(dialect).check(&format!("SELECT CAST(a AS {other}) FROM t")).expect_err(other).0;
+        assert!(refusal.contains("is not allowed"), "{dialect:?} {other}: {refusal}");
+    }
+    for plain in ["int", "varchar(9)", "numeric(3, 1)", "date", "int[][][][][]"] {
+        assert!(rule(Dialect::Postgres).check(&format!("SELECT CAST(a AS {plain}) FROM t")).is_ok(), "{plain}");
+    }
+}
+
 #[test]
 fn functions_are_added_and_taken_away_by_their_whole_name() {
     let rule = spec(Dialect::Postgres, |spec| {
@@ -690,6 +799,8 @@ fn what_is_too_long_too_deep_or_no_text_is_refused() {
             let shown: String = text.chars().take(40).collect();
             assert!(rule.check(&text).is_err(), "{dialect:?}: {shown}");
         }
+        let short = spec(dialect, |spec| spec.max_bytes = 20);
+        assert!(short.check("SELECT 1234567890123").is_ok() && short.check("SELECT 12345678901234").is_err());
         let long = format!("SELECT * FROM t WHERE id IN ({})", vec!["12345"; 9_000].join(", "));
         assert!(rule.check(&long).is_ok(), "{:?}", rule.check(&long));
         assert!(rule.check(&format!("SELECT * FROM t WHERE {}", vec!["a = 1"; 200].join(" OR "))).is_ok());

@@ -73,6 +73,32 @@ fn a_wide_network_does_not_take_this_machine_along() {
 }
 
 #[test]
+fn an_address_in_another_one_is_never_meant() {
+    let wide = Spec { addresses: owned(&["::/0"]), any_host: true, ..Spec::default() };
+    let (listed, any) =
+        (Url::compile(&wide).unwrap(), Url::compile(&Spec { any_host: true, ..Spec::default() }).unwrap());
+    for inside in [
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "2001:0:1::1",
+        "2600::5efe:7f00:1",
+        "2600::200:5efe:7f00:1",
+        "::ffff:0:7f00:1",
+    ] {
+        let url = format!("https://[{inside}]/");
+        assert!(listed.check(&url).is_err() && any.check(&url).is_err(), "{inside}");
+    }
+    assert!(listed.check("https://[2600::1]/").is_ok() && any.check("https://[2600::1]/").is_ok());
+}
+
+#[test]
+fn a_url_has_a_longest() {
+    let url = |bytes: usize| format!("https://api.example.com/{}", "a".repeat(bytes - 24));
+    assert!(rule("list").check(&url(2048)).is_ok());
+    assert!(rule("list").check(&url(2049)).unwrap_err().0.contains("2049 bytes"));
+}
+
+#[test]
 fn what_is_allowed_is_told_within_bounds() {
     assert_eq!(
         rule("port").allowed(),
