@@ -57,6 +57,9 @@ pub struct ConcurrencyLimit {
     itself: Weak<Self>,
 }
 
+/// A place that somebody is about to leave; drop it when that is done.
+pub struct Promise<'a>(&'a ConcurrencyLimit);
+
 /// A place that is taken until this is dropped.
 pub struct Permit {
     limit: Arc<ConcurrencyLimit>,
@@ -86,6 +89,7 @@ impl ConcurrencyLimit {
                 full_since: None,
                 held: 0.0,
                 hungry: false,
+                promised: 0,
             }),
             wanted: Notify::new(),
             itself: Weak::clone(itself),
@@ -152,11 +156,21 @@ impl ConcurrencyLimit {
         wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
     }
 
-    /// Waits until somebody else waits for a place. Of several who wait for that, one is told for each who queues.
-    pub async fn wanted(&self) {
+    /// How long a place is held, on average; zero before the first was given back.
+    #[must_use]
+    pub fn usual_hold(&self) -> Duration {
+        Duration::try_from_secs_f64(self.state.lock().held).unwrap_or_default()
+    }
+
+    /// Waits until somebody waits for a place, and promises one: of several who do, as many go on as places are wanted.
+    pub async fn wanted(&self) -> Promise<'_> {
         loop {
-            if self.waiting() > 0 {
-                return;
+            {
+                let mut state = self.state.lock();
+                if state.waiting > state.promised {
+                    state.promised += 1;
+                    return Promise(self);
+                }
             }
             self.wanted.notified().await;
         }
@@ -171,7 +185,10 @@ impl ConcurrencyLimit {
             state.full_since = None;
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
-        state.full_since.get_or_insert(now);
+        // Who is held back for others has not found the limit full.
+        if state.running >= self.bounds.running || state.is_within_reach(caller, self.bounds.running, now) {
+            state.full_since.get_or_insert(now);
+        }
         let displaced = self.make_room(&mut state, caller)?;
         state.tickets += 1;
         state.waiting += 1;
@@ -192,13 +209,15 @@ impl ConcurrencyLimit {
         Ok(Permit { limit, caller, since })
     }
 
-    /// Gives free places to those whose turn it is.
-    fn serve(&self) {
+    /// Gives free places to those whose turn it is. `true` when there was one for somebody.
+    fn serve(&self) -> bool {
+        let mut served = false;
         loop {
             let notice = self.next(&mut self.state.lock());
             if notice.is_none() {
-                return;
+                return served;
             }
+            served = true;
             self.send(notice);
         }
     }
@@ -213,15 +232,13 @@ impl ConcurrencyLimit {
 
     /// The pool has a place again.
     pub(crate) fn try_again(&self) {
-        let waiting = {
-            let mut state = self.state.lock();
-            state.hungry = false;
-            state.waiting
-        };
+        self.state.lock().hungry = false;
+        let served = self.serve();
+        let hungry = self.state.lock().hungry;
         match &self.pools {
-            // Not needed here any more: somebody else may want it.
-            Some(pools) if waiting == 0 => pools.running.wake(),
-            _ => self.serve(),
+            // Not needed here: somebody else may want it. Who is still hungry has found nothing.
+            Some(pools) if !served && !hungry => pools.running.wake(),
+            _ => {}
         }
     }
 
@@ -238,14 +255,14 @@ impl ConcurrencyLimit {
         let freed = self.unlend(&mut state, RUNNING);
         if state.waiting == 0 {
             state.full_since = None;
-            drop(state);
-            if freed && let Some(pools) = &self.pools {
-                pools.running.wake();
-            }
-            return;
         }
         drop(state);
-        self.serve();
+        if !self.serve()
+            && freed
+            && let Some(pools) = &self.pools
+        {
+            pools.running.wake();
+        }
     }
 }
 
@@ -293,6 +310,18 @@ impl Drop for Waiting<'_> {
         answer.close();
         if let Ok(Ok(())) = answer.try_recv() {
             self.limit.release(self.caller, Instant::now());
+        }
+    }
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.promised -= 1;
+        let more = state.waiting > state.promised;
+        drop(state);
+        if more {
+            self.0.wanted.notify_one();
         }
     }
 }

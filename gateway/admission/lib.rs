@@ -9,5 +9,5 @@ mod pool;
 pub mod reader;
 
 pub use apart::{Apart, Turn};
-pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
+pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Promise, Refused};
 pub use pool::{Pool, Pools};

@@ -70,25 +70,25 @@ impl Pool {
         let dealt = self.share().saturating_mul(members);
         let common = self.total.load(Ordering::Relaxed).saturating_sub(dealt);
         let more = |lent: usize| (lent < common).then_some(lent + 1);
-        self.lent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        self.lent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
     pub(crate) fn give_back(&self) {
-        self.lent.fetch_sub(1, Ordering::Relaxed);
+        self.lent.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Remembers a limit to be woken when a place of the common part is free.
     pub(crate) fn wait(&self, limit: Weak<ConcurrencyLimit>) {
         self.hungry.lock().push_back(limit);
-        self.hungry_count.fetch_add(1, Ordering::Release);
+        self.hungry_count.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A place of the common part is free: whoever has waited longest for it may try. Never call this while a limit is
     /// locked.
     pub(crate) fn wake(&self) {
-        while self.hungry_count.load(Ordering::Acquire) > 0 {
+        while self.hungry_count.load(Ordering::SeqCst) > 0 {
             let Some(limit) = self.hungry.lock().pop_front() else { return };
-            self.hungry_count.fetch_sub(1, Ordering::Release);
+            self.hungry_count.fetch_sub(1, Ordering::SeqCst);
             if let Some(limit) = limit.upgrade() {
                 limit.try_again();
                 return;

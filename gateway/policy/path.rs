@@ -122,7 +122,9 @@ impl Path {
         let checked = self.check(text)?;
         if checked.holds_root && !self.allow_root.unwrap_or(reads) {
             let path = &checked.path;
-            return Err(Refusal(format!("{path} is a root itself, which is not to be changed: name something in it")));
+            return Err(Refusal(format!(
+                "{path} is a root itself, which is not to be changed: name something in it (or allow_root in its rule)"
+            )));
         }
         if !checked.went_up {
             return Ok(None);

@@ -139,9 +139,18 @@ pub(crate) fn authorize(asked: &Asked) -> Result<Permitted, Problem> {
     }
 }
 
+/// Bytes of a URI, and of answers to questions, that are looked at in less than 5 ms.
+const QUICK_URI: usize = 512;
+const QUICK_ANSWERS: usize = 64 * 1024;
+
 /// Whether the decision may take so long that it has to be made apart.
 pub(crate) fn is_slow(asked: &Asked) -> bool {
-    let bytes = asked.request.param("arguments").map_or(0, <[u8]>::len);
+    let bytes_of = |name: &str| asked.request.param(name).map_or(0, <[u8]>::len);
+    // URIs are judged in every spelling that a server may take for the same.
+    if bytes_of("uri") > QUICK_URI || bytes_of("ref") > QUICK_URI || bytes_of("inputResponses") > QUICK_ANSWERS {
+        return true;
+    }
+    let bytes = bytes_of("arguments");
     if bytes <= ALWAYS_QUICK {
         return false;
     }

@@ -248,7 +248,7 @@ async fn run_legacy(
             tokio::spawn(async move {
                 tokio::select! {
                     (asked, answer) = work.take() => conclude(&rest, &asked, answer),
-                    () = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
+                    _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
                 }
             });
             stream_legacy(gateway, &session, &log)

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Refused};
+use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{self, From, Message, Outcome};
@@ -174,6 +174,21 @@ impl Server {
         Ok(result)
     }
 
+    /// A place among the calls that run at once; none is needed to wait for another server.
+    async fn enter(&self, call: &Call<'_>, limit: Duration) -> Result<Option<Permit>, Failure> {
+        let entry = self.by_name.get(call.target).filter(|_| call.method == Method::ToolsCall);
+        if entry.is_some_and(|entry| entry.card.asks_servers) {
+            return Ok(None);
+        }
+        if let Some(permit) = self.calls.try_acquire(call.caller.principal) {
+            return Ok(Some(permit));
+        }
+        match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.principal))).await {
+            Ok(permit) => permit.map(Some).map_err(|refused| self.refused(refused)),
+            Err(_) => Err(self.refused(Refused::Full)),
+        }
+    }
+
     fn refused(&self, refused: Refused) -> Failure {
         let words = match refused {
             Refused::Displaced => "too many calls of this caller wait for it, and others wait as well".to_owned(),
@@ -273,7 +288,7 @@ impl Upstream for Server {
                 let words = format!("it did not end within {} s", limit.as_secs_f64());
                 Failure::new(FailureKind::Timeout, words).after_send()
             };
-            let _permit = self.calls.acquire(call.caller.principal).await.map_err(|refused| self.refused(refused))?;
+            let _permit = self.enter(&call, limit).await?;
             let answer = match call.method {
                 // Tools have limits of their own, and results that say so.
                 Method::ToolsCall => self.answer(&call).await,

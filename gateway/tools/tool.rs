@@ -41,6 +41,8 @@ pub(crate) struct Card {
     pub(crate) effect: Effect,
     /// It reaches what is outside of the operator's own systems.
     pub(crate) open_world: bool,
+    /// It waits for other servers, in its caller's name: they bound such calls, so it keeps no place here meanwhile.
+    pub(crate) asks_servers: bool,
     /// At most [`MAX_TIMEOUT`].
     pub(crate) timeout: Duration,
     /// Largest result in bytes.
@@ -75,6 +77,7 @@ impl Card {
             permissions: &[],
             effect: Effect::Reads,
             open_world: false,
+            asks_servers: false,
             timeout: TIMEOUT,
             cap: CAP,
             input: object(json!({}), &[]),
@@ -101,6 +104,12 @@ impl Card {
 
     pub(crate) fn open_world(mut self) -> Self {
         self.open_world = true;
+        self
+    }
+
+    /// It waits for other servers.
+    pub(crate) fn asks_servers(mut self) -> Self {
+        self.asks_servers = true;
         self
     }
 

@@ -215,14 +215,15 @@ async fn a_call_whose_client_is_gone_leaves_its_place_to_others() {
 #[tokio::test]
 async fn a_slow_server_is_not_taken_for_a_stuck_one() {
     let slow = Upstream::http(|heard: &Heard| match (heard.method(), modern(&["t"])(heard)) {
-        ("tools/call", Say::Json(answer)) => Say::Late(Duration::from_millis(700), answer),
+        ("tools/call", Say::Json(answer)) => Say::Late(Duration::from_millis(1400), answer),
         (_, say) => say,
     })
     .await;
     let bounds = json!({"concurrency": 1, "stall_timeout": 1});
     let gate = Gate::start(json!({"servers": {"a": slow.with(bounds)}})).await;
-    let (a, b, c, d) = tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"), gate.call("a__t"));
-    assert_eq!([a.code(), b.code(), c.code(), d.code()], [0; 4]);
+    assert_eq!(gate.call("a__t").await.code(), 0, "what its calls usually take is known now");
+    let (a, b, c) = tokio::join!(gate.call("a__t"), gate.call("a__t"), gate.call("a__t"));
+    assert_eq!([a.code(), b.code(), c.code()], [0; 3]);
 }
 
 /// A statement of 64 KB that takes the parser as long as a statement may.

@@ -44,6 +44,8 @@ pub(super) struct State {
     pub(super) held: f64,
     /// Noted in the pool as waiting for its common part.
     pub(super) hungry: bool,
+    /// Places that are about to be left for those who wait.
+    pub(super) promised: usize,
 }
 
 pub(super) const RUNNING: usize = 0;
@@ -63,6 +65,11 @@ impl State {
 
     fn is_contended(&self, now: Instant) -> bool {
         self.changed.is_some_and(|changed| now.saturating_duration_since(changed) < CONTENDED)
+    }
+
+    /// Whether a caller may have another place of those that are free, if any are.
+    pub(super) fn is_within_reach(&self, caller: u64, places: usize, now: Instant) -> bool {
+        self.may_take(caller, places.saturating_sub(self.running), now)
     }
 
     /// Whether a caller may have another place. While there are others, the last places are for those who hold few.
@@ -149,7 +156,10 @@ impl ConcurrencyLimit {
         let caller = state.callers.next(|entry| !contended || entry.running < REACH * free)?;
         if !self.begin(state, caller, now) {
             self.note_hungry(state);
-            return None;
+            // A place may have been given back before it was noted.
+            if !self.begin(state, caller, now) {
+                return None;
+            }
         }
         let waiter = state.callers.entry(caller).queue.pop_front()?;
         state.waiting -= 1;

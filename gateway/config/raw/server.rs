@@ -44,7 +44,8 @@ pub struct Server {
     pub concurrency: Whole<1, 1024, 32>,
     /// Calls that wait for a place, 0–65536.
     pub queue: Whole<0, 65_536, 128>,
-    /// How long every place may be taken without a word of the server, 1–300 s; then calls that wait are turned away.
+    /// How long every place may be taken without a word of the server, 1–300 s; then calls that wait are turned
+    /// away. Where calls usually take longer than half of it, twice their usual time, at most `timeout`.
     pub stall_timeout: Seconds<1, 300, 10>,
     /// When a failing server is left alone for a while.
     pub breaker: Breaker,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use lockgate_admission::Promise;
 use lockgate_upstream::Upstream;
 
 use super::Work;
@@ -61,7 +62,7 @@ impl Drop for Detached {
         runtime.spawn(async move {
             tokio::select! {
                 _ = work => {}
-                () = reclaim(&*server, None) => {
+                _promise = reclaim(&*server, None) => {
                     tracing::info!(server = server.slug(), "a call was given up: its client is gone and others wait");
                 }
             }
@@ -69,14 +70,21 @@ impl Drop for Detached {
     }
 }
 
-/// Ready when a call has to leave its place at a server: its client is gone, and somebody else waits for it.
-pub(super) async fn reclaim(server: &dyn Upstream, stream: Option<&Log>) {
+/// Ready when a call has to leave its place at a server: its client is gone, and somebody else waits for it. What it gives
+/// is to be kept until the call has ended.
+pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) -> Promise<'a> {
     loop {
-        server.calls().wanted().await;
-        let Some(stream) = stream else { return };
-        if stream.unread_for().is_some_and(|away| away >= AWAY) {
-            return;
+        // A call with a client does not stand in the way of those without.
+        while stream.is_some_and(|stream| !is_abandoned(stream)) {
+            tokio::time::sleep(AWAY / 10).await;
         }
-        tokio::time::sleep(AWAY / 10).await;
+        let promise = server.calls().wanted().await;
+        if stream.is_none_or(is_abandoned) {
+            return promise;
+        }
     }
+}
+
+fn is_abandoned(stream: &Log) -> bool {
+    stream.unread_for().is_some_and(|away| away >= AWAY)
 }

@@ -77,6 +77,7 @@ impl Tool for Import {
         )
         .effect(Effect::Writes { destructive: true, idempotent: false })
         .tags(&["database"])
+        .asks_servers()
         .permissions(&["database:import"])
         .timeout(self.0.patience())
     }

@@ -87,6 +87,7 @@ impl Tool for Read {
         .input(json!({"uri": {"type": "string", "minLength": 1, "maxLength": 4096}}), &["uri"])
         .output(json!({"contents": {"type": "array", "items": {"type": "object"}}}), &["contents"])
         .tags(&["system"])
+        .asks_servers()
     }
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {

@@ -26,7 +26,7 @@ impl Shared {
         let mut turn = pin!(self.calls.acquire(caller));
         loop {
             let stalled = self.stalled_for();
-            let Some(left) = self.config.stall_timeout.checked_sub(stalled).filter(|left| !left.is_zero()) else {
+            let Some(left) = self.longest_silence().checked_sub(stalled).filter(|left| !left.is_zero()) else {
                 return Err(self.stalled(stalled));
             };
             tokio::select! {
@@ -35,6 +35,13 @@ impl Shared {
                 () = tokio::time::sleep(left) => {}
             }
         }
+    }
+
+    /// How long the server may say nothing while all its places are taken: longer where its calls usually take longer, so
+    /// that a slow server is not taken for one that hangs.
+    fn longest_silence(&self) -> Duration {
+        let usual = self.calls.usual_hold().saturating_mul(2);
+        self.config.stall_timeout.max(usual.min(self.config.call_timeout))
     }
 
     /// How long every place has been taken without a word of the server.
