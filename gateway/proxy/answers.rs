@@ -137,10 +137,11 @@ impl Questions {
     }
 }
 
-/// Takes the answers to questions of a task, which its server alone remembers: each must be an answer to something.
+/// Takes the answers to questions of a task, which its server alone remembers: what is an answer to something. The rest is
+/// left out.
 ///
 /// # Errors
-/// What is wrong with one of them, in words.
+/// They are no object.
 pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
     let all = Answer::read(raw)?;
     let guess = |key: &str| {
@@ -152,8 +153,10 @@ pub(crate) fn take_unremembered(raw: &[u8]) -> Result<Vec<u8>, String> {
             _ => Question::Form(Form::any()),
         })
     };
-    // What is no object at all is an answer to nothing.
-    take_each(raw, |key| Some(guess(key).unwrap_or(Question::Url)))
+    take_each(raw, |key| {
+        let question = guess(key)?;
+        question.take(all.member(key)?).is_ok().then_some(question)
+    })
 }
 
 fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<Vec<u8>, String> {

@@ -88,11 +88,13 @@ pub(crate) fn is_next_round(request: &Request) -> bool {
 }
 
 /// What the server gets of the next round of an earlier request: its state must be one that we sealed for just this request,
-/// and its answers must be to what was asked then.
+/// and its answers must be to what was asked then. Answers without a state are to nothing that was asked: they are left out,
+/// as the specification has it for what is not expected, and the server asks anew.
 pub(crate) fn next_round(asked: &Asked, slug: &str, target: &str) -> Result<[Replaced; 2], Problem> {
-    let without = || Problem::invalid("`params.inputResponses` needs the `requestState` that came with the questions");
     let refused = || Problem::invalid("the request state is not valid for this request, or has expired");
-    let state = asked.request.param("requestState").ok_or_else(without)?;
+    let Some(state) = asked.request.param("requestState") else {
+        return Ok([("requestState", None), ("inputResponses", None)]);
+    };
     let token = scan::as_str(state).ok_or_else(refused)?;
     let round = open(asked, slug, target, &token).ok_or_else(refused)?;
     let taken = match asked.request.param("inputResponses") {
