@@ -527,6 +527,7 @@ fn a_write_that_does_more_than_its_word_says_is_refused() {
         (Dialect::Postgres, "DELETE FROM t OUTPUT deleted.a WHERE true"),
         (Dialect::Mysql, "DELETE t FROM t WHERE true"),
         (Dialect::Mysql, "DELETE t, s FROM t JOIN s ON true WHERE true"),
+        (Dialect::Mysql, "DELETE FROM t, s USING t JOIN s ON true WHERE true"),
     ] {
         let refusal = writes(dialect).check(text).expect_err(text).0;
         assert!(refusal.starts_with("this form of "), "{text}: {refusal}");

@@ -139,6 +139,10 @@ impl Walk<'_> {
         }
         needs(selection.as_ref(), needs_where, "DELETE")?;
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
+        // MySQL deletes from all of them.
+        if from.len() != 1 {
+            return no("this form of DELETE is not allowed: name one table after FROM");
+        }
         from.iter().chain(using.iter().flatten()).try_for_each(|table| self.table_with_joins(table))?;
         self.expressions(selection)?;
         self.items(returning.as_deref().unwrap_or_default())?;
