@@ -103,3 +103,6 @@ fn token(value: &HeaderValue) -> Option<String> {
     };
     (whole && scheme.eq_ignore_ascii_case(b"bearer")).then(|| text(token.trim_ascii()))
 }
+
+#[cfg(test)]
+mod tests;
