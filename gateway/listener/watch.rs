@@ -5,81 +5,28 @@
 
 mod idle;
 mod lengths;
+mod state;
 mod wire;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use lockgate_admission::budget::Budget;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub(crate) use idle::Candidate;
+pub(crate) use state::{Active, Order, Pulse};
 pub(crate) use wire::{Meter, Wire};
-
-use crate::intake::Account;
-use crate::unfinished::ConnectionUsage;
-use lengths::LengthLines;
 
 /// How long a connection may be idle between requests.
 pub(crate) const IDLE: Duration = Duration::from_secs(120);
 /// How long a connection that has just come may take to send its first request when the gateway stops.
 const FIRST: Duration = Duration::from_millis(500);
-
-/// What a connection is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub(crate) enum Order {
-    Open,
-    /// Finish what runs, take nothing new.
-    Close,
-    /// The header block is late: say so and end.
-    Late,
-    /// The client takes nothing of what is written to it: end now.
-    Unread,
-    /// End now.
-    Cut,
-}
-
-/// What is known of one connection. Shared by its task, its requests and the sweep.
-pub(crate) struct Pulse {
-    address: IpAddr,
-    /// Bytes reach HTTP: handshakes are done.
-    speaking: AtomicBool,
-    /// Somebody known has used it.
-    authenticated: AtomicBool,
-    order: AtomicU8,
-    waker: AtomicWaker,
-    /// Requests that run or stream.
-    active: AtomicU32,
-    /// Requests so far.
-    requests: AtomicU32,
-    /// Bytes came since the last request began or ended.
-    heard: AtomicBool,
-    /// Bytes went out since the last sweep.
-    wrote: AtomicBool,
-    /// The peer does not take what we write.
-    stuck: AtomicBool,
-    http2: AtomicBool,
-    /// On HTTP/2, whose streams a client can hold up one by one: answers that wait to be written.
-    owed: AtomicU32,
-    /// Some of them were written since the last sweep.
-    paid: AtomicBool,
-    /// Bodies that are still to come.
-    pub unfinished: ConnectionUsage,
-    /// On HTTP/1.
-    pub lengths: LengthLines,
-    /// The account of bytes in flight, of all connections.
-    budget: Arc<Budget>,
-}
-
-/// A request that runs or streams, until this is dropped.
-pub(crate) struct Active(Arc<Pulse>);
 
 /// The connections of one accept loop.
 pub(crate) struct Connections {
@@ -113,124 +60,6 @@ pub(crate) struct Entry {
     connections: Arc<Connections>,
     number: u64,
     pub pulse: Arc<Pulse>,
-}
-
-impl Pulse {
-    fn new(address: IpAddr, budget: Arc<Budget>) -> Self {
-        Self {
-            address: address.to_canonical(),
-            speaking: AtomicBool::new(false),
-            authenticated: AtomicBool::new(false),
-            order: AtomicU8::new(Order::Open as u8),
-            waker: AtomicWaker::new(),
-            active: AtomicU32::new(0),
-            requests: AtomicU32::new(0),
-            heard: AtomicBool::new(false),
-            wrote: AtomicBool::new(false),
-            stuck: AtomicBool::new(false),
-            http2: AtomicBool::new(false),
-            owed: AtomicU32::new(0),
-            paid: AtomicBool::new(false),
-            unfinished: ConnectionUsage::default(),
-            lengths: LengthLines::default(),
-            budget,
-        }
-    }
-
-    /// A pulse that nobody sweeps.
-    #[cfg(test)]
-    pub(crate) fn alone() -> Arc<Self> {
-        Arc::new(Self::new(IpAddr::from([127, 0, 0, 1]), Arc::new(Budget::new(1000))))
-    }
-
-    /// Handshakes are done: from now on HTTP reads what comes.
-    pub(crate) fn speaks(&self, http2: bool) {
-        self.http2.store(http2, Ordering::Relaxed);
-        self.speaking.store(true, Ordering::Relaxed);
-    }
-
-    /// Somebody known has made a request.
-    pub(crate) fn authenticate(&self) {
-        if !self.authenticated.load(Ordering::Relaxed) {
-            self.authenticated.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Takes nothing new after what runs, where HTTP can say so in between: on HTTP/2.
-    pub(crate) fn go_away(&self) {
-        if self.http2.load(Ordering::Relaxed) && self.order() == Order::Open {
-            self.tell(Order::Close);
-        }
-    }
-
-    pub(crate) fn begin(self: &Arc<Self>) -> Active {
-        self.active.fetch_add(1, Ordering::Relaxed);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.heard.store(false, Ordering::Relaxed);
-        Active(Arc::clone(self))
-    }
-
-    pub(crate) fn order(&self) -> Order {
-        match self.order.load(Ordering::Acquire) {
-            0 => Order::Open,
-            1 => Order::Close,
-            2 => Order::Late,
-            3 => Order::Unread,
-            _ => Order::Cut,
-        }
-    }
-
-    fn tell(&self, order: Order) {
-        self.order.fetch_max(order as u8, Ordering::AcqRel);
-        self.waker.wake();
-    }
-}
-
-impl Active {
-    /// The same request once more.
-    pub(crate) fn again(&self) -> Self {
-        self.0.active.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(&self.0))
-    }
-
-    /// Bytes wait to be written from now on.
-    pub(crate) fn owes(&self) {
-        if self.0.http2.load(Ordering::Relaxed) {
-            self.0.owed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Some of them were written.
-    pub(crate) fn pays(&self) {
-        if self.0.http2.load(Ordering::Relaxed) && !self.0.paid.load(Ordering::Relaxed) {
-            self.0.paid.store(true, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn owes_no_more(&self) {
-        if self.0.http2.load(Ordering::Relaxed) {
-            self.0.owed.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Account for Active {
-    fn budget(&self) -> &Arc<Budget> {
-        &self.0.budget
-    }
-}
-
-impl AsRef<Budget> for Active {
-    fn as_ref(&self) -> &Budget {
-        &self.0.budget
-    }
-}
-
-impl Drop for Active {
-    fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
-        self.0.heard.store(false, Ordering::Relaxed);
-    }
 }
 
 impl Connections {
