@@ -118,6 +118,7 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
     let given = given.filter(|_| tag.given().is_some());
     let version = request.version();
+    link.pulse.speaks_version(version);
     let mut reaction = lockgate_telemetry::request::within(tag, react(&link, request)).await;
     if let (Ok(reaction), true) = (&mut reaction, link.shared.draining.load(Ordering::Relaxed)) {
         if version == Version::HTTP_2 {
@@ -129,6 +130,7 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     if let (Ok(reaction), Some(id)) = (&mut reaction, given) {
         reaction.headers_mut().insert(REQUEST_ID.clone(), id);
     }
+    link.pulse.answers();
     reaction
 }
 

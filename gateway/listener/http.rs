@@ -264,6 +264,8 @@ impl<R: Receive, O: Other> App<R, O> {
         // The sweep of `watch` bounds the time for headers, without a timer per request.
         self.http
             .one
+            // `watch` looks whether a client that sends no more has left.
+            .half_close(true)
             .header_read_timeout(None)
             .max_header_size(headers)
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));

@@ -117,6 +117,10 @@ impl EventStream {
                 return Poll::Ready(Some(chunk));
             }
         }
+        if self.active.takes_comment() {
+            self.written = Instant::now();
+            return Poll::Ready(Some(self.comment()));
+        }
         loop {
             ready!(self.timer.as_mut().poll(cx));
             let now = Instant::now();
@@ -127,10 +131,14 @@ impl EventStream {
             }
             self.written = now;
             self.timer.as_mut().reset(now + self.interval);
-            let mut out = BytesMut::with_capacity(3);
-            sse::comment(&mut out);
-            return Poll::Ready(Some(self.sign(out.freeze())));
+            return Poll::Ready(Some(self.comment()));
         }
+    }
+
+    fn comment(&self) -> Chunk {
+        let mut out = BytesMut::with_capacity(3);
+        sse::comment(&mut out);
+        self.sign(out.freeze())
     }
 
     /// A few bytes that count nowhere, and show like all others whether the client reads.

@@ -3,6 +3,7 @@
 //! Connections note what happens to them in plain atomics; one sweep per tick looks for those that are late. So a
 //! request costs no timer, and every phase (handshakes, half a header block, an idle or a stuck peer) is bounded.
 
+mod half_close;
 mod idle;
 mod lengths;
 mod state;

@@ -19,6 +19,7 @@ mod envelope;
 mod fairness;
 mod garbage;
 mod guards;
+mod half_closed;
 mod hidden;
 mod interactive;
 mod legacy;

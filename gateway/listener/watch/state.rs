@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use futures_util::task::AtomicWaker;
+use http::Version;
 use lockgate_admission::budget::Budget;
 
 use super::lengths::LengthLines;
@@ -46,6 +47,12 @@ pub(crate) struct Pulse {
     /// The peer does not take what we write.
     pub(super) stuck: AtomicBool,
     pub(super) http2: AtomicBool,
+    /// The client speaks HTTP/1.0.
+    http10: AtomicBool,
+    /// On HTTP/1, which answers one request after another: the answer to the last one has begun.
+    answering: AtomicBool,
+    /// An event stream is to write a comment, so that it shows whether the client is there.
+    comment: AtomicBool,
     /// On HTTP/2, whose streams a client can hold up one by one: answers that wait to be written.
     pub(super) owed: AtomicU32,
     /// Some of them were written since the last sweep.
@@ -75,6 +82,9 @@ impl Pulse {
             wrote: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             http2: AtomicBool::new(false),
+            http10: AtomicBool::new(false),
+            answering: AtomicBool::new(false),
+            comment: AtomicBool::new(false),
             owed: AtomicU32::new(0),
             paid: AtomicBool::new(false),
             unfinished: ConnectionUsage::default(),
@@ -113,7 +123,35 @@ impl Pulse {
         self.active.fetch_add(1, Ordering::Relaxed);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.heard.store(false, Ordering::Relaxed);
+        self.answering.store(false, Ordering::Relaxed);
         Active(Arc::clone(self))
+    }
+
+    /// A request in this version of HTTP has come.
+    pub(crate) fn speaks_version(&self, version: Version) {
+        self.http10.store(version == Version::HTTP_10, Ordering::Relaxed);
+    }
+
+    /// What is written from now on belongs to the answer.
+    pub(crate) fn answers(&self) {
+        self.answering.store(true, Ordering::Relaxed);
+    }
+
+    /// A client of HTTP/1 has asked, and is not answered completely.
+    pub(super) fn awaits_answer(&self) -> bool {
+        !self.http2.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn is_http10(&self) -> bool {
+        self.http10.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.answering.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn request_comment(&self) {
+        self.comment.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -137,6 +175,11 @@ impl Active {
     pub(crate) fn again(&self) -> Self {
         self.0.active.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(&self.0))
+    }
+
+    /// Whether a comment is to be written in an event stream, once for each time that one is.
+    pub(crate) fn takes_comment(&self) -> bool {
+        self.0.comment.load(Ordering::Relaxed) && self.0.comment.swap(false, Ordering::Relaxed)
     }
 
     /// Bytes wait to be written from now on.

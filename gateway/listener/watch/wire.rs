@@ -3,10 +3,11 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::half_close::HalfClose;
 use super::lengths::LineScan;
 use super::{Order, Pulse};
 
@@ -21,12 +22,13 @@ pin_project_lite::pin_project! {
         pulse: Arc<Pulse>,
         late: usize,
         scan: LineScan,
+        half_close: HalfClose,
     }
 }
 
 impl<T> Wire<T> {
     pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse, late: 0, scan: LineScan::default() }
+        Self { io, pulse, late: 0, scan: LineScan::default(), half_close: HalfClose::default() }
     }
 }
 
@@ -45,8 +47,12 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
             return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
         }
         let before = buf.filled().len();
-        let read = this.io.poll_read(cx, buf);
+        this.half_close.give(buf);
+        let mut read = this.io.poll_read(cx, buf);
         let new = buf.filled().get(before..).unwrap_or_default();
+        if !new.is_empty() && read.is_pending() {
+            read = Poll::Ready(Ok(()));
+        }
         if !new.is_empty() && !this.pulse.heard.load(Ordering::Relaxed) {
             this.pulse.heard.store(true, Ordering::Relaxed);
         }
@@ -57,9 +63,11 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
     }
 }
 
-impl<T: AsyncWrite> AsyncWrite for Wire<T> {
+impl<T: AsyncRead + AsyncWrite> AsyncWrite for Wire<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.project().io.poll_write(cx, buf)
+        let mut this = self.project();
+        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
+        this.io.poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -67,7 +75,9 @@ impl<T: AsyncWrite> AsyncWrite for Wire<T> {
         cx: &mut Context<'_>,
         bufs: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        self.project().io.poll_write_vectored(cx, bufs)
+        let mut this = self.project();
+        ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
+        this.io.poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -75,7 +85,12 @@ impl<T: AsyncWrite> AsyncWrite for Wire<T> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        self.project().io.poll_flush(cx)
+        let mut this = self.project();
+        // HTTP/1 comes here whenever it has looked at everything, and has nothing left to write.
+        if this.pulse.awaits_answer() {
+            this.half_close.poll(this.io.as_mut(), this.pulse, cx)?;
+        }
+        this.io.poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
