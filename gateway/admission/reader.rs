@@ -18,7 +18,7 @@ pub const FREE: usize = 16 << 10;
 /// What is taken at once.
 const STEP: usize = 64 << 10;
 /// How long a large message waits for room before the one that holds the most has to go.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 /// How long others wait for that.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(100);
 /// How often one that waits looks.

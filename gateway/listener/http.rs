@@ -22,6 +22,7 @@ use crate::Receive;
 use crate::config::Config;
 use crate::exchange::{Link, Shared, answer};
 use crate::fallback::Other;
+use crate::refusal;
 use crate::slots::{AddressFull, Slot};
 use crate::tls::{self, Identity};
 use crate::watch::{self, Connections, Entry, Meter, Order, Pulse, Wire};
@@ -34,8 +35,7 @@ const MIN_BUFFER: usize = 8 * 1024;
 /// Room beside the headers, so that a body arrives in few reads.
 const MAX_BUFFER: usize = 256 * 1024;
 /// What is written to a connection that its address may not have.
-const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n";
+const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
 const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
 /// How often the certificate files are looked at.
 const RELOAD: Duration = Duration::from_secs(5);
@@ -247,10 +247,10 @@ impl<R: Receive, O: Other> App<R, O> {
                 None
             }
             Ok(None) => Some((stream, remote)),
-            Err(AddressFull) => {
+            Err(AddressFull { retry_after }) => {
                 if self.identity.is_none() {
                     // Read by whoever sends nothing before it; others see the connection end.
-                    let _ = stream.try_write(FULL);
+                    let _ = stream.try_write(address_full(retry_after).as_bytes());
                 }
                 self.receive.turned_away(Rejection::Overloaded, ADDRESS_FULL.into());
                 None
@@ -271,6 +271,13 @@ impl<R: Receive, O: Other> App<R, O> {
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
         self.http.two.max_concurrent_streams(STREAMS).max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
         self
+    }
+}
+
+fn address_full(retry_after: Option<Duration>) -> String {
+    match retry_after.map(refusal::retry_after) {
+        Some(after) => format!("{FULL}retry-after: {}\r\n\r\n", after.to_str().unwrap_or("1")),
+        None => format!("{FULL}\r\n"),
     }
 }
 

@@ -134,7 +134,7 @@ where
                 if now >= end {
                     return Err(Refusal::Slow);
                 }
-                unfinished.mark_slow()?;
+                unfinished.mark_slow(end)?;
                 if now >= looked + Duration::from_secs(WINDOW) {
                     if received.total - before < bounds.unfinished.least_bytes(WINDOW) {
                         return Err(Refusal::Pace);

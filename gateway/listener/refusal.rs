@@ -1,11 +1,13 @@
 //! Why the listener itself turns a request away: one status, code and set of words each, written in one place.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use lockgate_admission::budget::DROPPED;
+use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::Rejection;
 
@@ -54,9 +56,15 @@ pub(crate) enum Refusal {
     /// Too little of the body comes in a second.
     Pace,
     /// The connection has too many bodies that are slow.
-    ConnectionBodies,
+    ConnectionBodies {
+        /// By then one of them has ended.
+        retry_after: Duration,
+    },
     /// The caller has too many bodies that are slow.
-    PrincipalBodies,
+    PrincipalBodies {
+        /// By then one of them has ended.
+        retry_after: Duration,
+    },
     /// The connection has too many bytes of bodies that are not complete.
     ConnectionBytes,
     /// The caller has too many bytes of bodies that are not complete.
@@ -132,8 +140,8 @@ impl Refusal {
             Self::TooLarge { limit } => return format!("the message is longer than {limit} bytes").into(),
             Self::Slow => SLOW,
             Self::Pace => PACE,
-            Self::ConnectionBodies => CONNECTION_BODIES,
-            Self::PrincipalBodies => PRINCIPAL_BODIES,
+            Self::ConnectionBodies { .. } => CONNECTION_BODIES,
+            Self::PrincipalBodies { .. } => PRINCIPAL_BODIES,
             Self::ConnectionBytes => CONNECTION_BYTES,
             Self::PrincipalBytes => PRINCIPAL_BYTES,
             Self::Broken => "the body is incomplete or badly framed",
@@ -141,7 +149,6 @@ impl Refusal {
             Self::Streams => ALL_STREAMS,
             Self::CallersStreams => CALLERS_STREAMS,
             Self::Memory => MEMORY,
-            // Without `Retry-After`: what was called may have had its effect.
             Self::Unread => DROPPED,
             Self::NoSession => "no such session",
         };
@@ -160,7 +167,9 @@ impl Refusal {
                 Rejection::Unsupported
             }
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
-            Self::Slow | Self::Pace | Self::ConnectionBodies | Self::PrincipalBodies => Rejection::SlowClient,
+            Self::Slow | Self::Pace | Self::ConnectionBodies { .. } | Self::PrincipalBodies { .. } => {
+                Rejection::SlowClient
+            }
             Self::ConnectionBytes | Self::PrincipalBytes => Rejection::Overloaded,
             Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => Rejection::Overloaded,
             Self::NoSession => Rejection::Session,
@@ -172,8 +181,8 @@ impl Refusal {
         Some(match self {
             Self::Slow => "body_timeout",
             Self::Pace => "body_rate",
-            Self::ConnectionBodies => "slow_bodies_per_connection",
-            Self::PrincipalBodies => "slow_bodies_per_principal",
+            Self::ConnectionBodies { .. } => "slow_bodies_per_connection",
+            Self::PrincipalBodies { .. } => "slow_bodies_per_principal",
             Self::ConnectionBytes => "unfinished_bytes_per_connection",
             Self::PrincipalBytes => "unfinished_bytes_per_principal",
             Self::Busy => "overloaded",
@@ -183,6 +192,17 @@ impl Refusal {
             Self::Unread => "answer_dropped",
             _ => return None,
         })
+    }
+
+    /// When the same request may pass, where that can be known: when a client closes its streams or sends less at once
+    /// is its own affair, and a call whose answer was dropped must not be made again.
+    fn retry_after(self) -> Option<Duration> {
+        match self {
+            Self::ConnectionBodies { retry_after } | Self::PrincipalBodies { retry_after } => Some(retry_after),
+            // By then whoever holds the most has had to go.
+            Self::Memory => Some(reader::PATIENCE),
+            _ => None,
+        }
     }
 
     /// Tells who keeps the record, whatever the transport is.
@@ -216,13 +236,19 @@ impl Refusal {
             Self::Framing => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            _ if self.is_overload() && self != Self::Unread => {
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            }
             _ => {}
+        }
+        if let Some(time) = self.retry_after() {
+            headers.insert(RETRY_AFTER, retry_after(time));
         }
         response
     }
+}
+
+/// A time as a header has it: whole seconds, at least one.
+pub(crate) fn retry_after(time: Duration) -> HeaderValue {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    seconds.max(1).into()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,7 +31,10 @@ pub(crate) struct Slot {
 
 /// One address has as many connections as it may have, and needs all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AddressFull;
+pub(crate) struct AddressFull {
+    /// When one of them may go, if they stay idle that are idle now. Of those that are busy nobody knows.
+    pub retry_after: Option<Duration>,
+}
 
 impl Slots {
     pub(crate) fn new(all: usize, per_address: usize) -> Arc<Self> {
@@ -51,7 +55,7 @@ impl Slots {
         let address = address.to_canonical();
         let taken = self.addresses.lock().get(&address).copied().unwrap_or_default();
         if taken >= self.per_address && self.evict(self.per_address, Some(address)) == 0 {
-            return Err(AddressFull);
+            return Err(AddressFull { retry_after: self.time_until_idle(address) });
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return Ok(None);
@@ -75,6 +79,13 @@ impl Slots {
     /// Ready when a slot may be free.
     pub(crate) async fn freed(&self) {
         drop(self.permits.acquire().await);
+    }
+
+    fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
+        let loops = self.loops.lock();
+        let times =
+            loops.iter().filter_map(Weak::upgrade).filter_map(|connections| connections.time_until_idle(address));
+        times.min()
     }
 
     /// Looks through all connections once for several that may go, so that a flood does not cost a look each.

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::config::BodyLimits;
 use crate::refusal::Refusal;
@@ -19,14 +21,15 @@ pub(crate) struct UnfinishedBodies {
 /// The unfinished bodies of one connection.
 #[derive(Default)]
 pub(crate) struct ConnectionUsage {
-    slow: AtomicUsize,
+    slow: Mutex<Vec<Instant>>,
     bytes: AtomicUsize,
 }
 
 /// What one principal has on its way. It is kept only while there is something.
 #[derive(Default)]
 struct Usage {
-    slow: usize,
+    /// When the time of each slow body is over.
+    slow: Vec<Instant>,
     bytes: usize,
 }
 
@@ -36,7 +39,8 @@ pub(crate) struct UnfinishedBody<'a> {
     connection: &'a ConnectionUsage,
     /// [`lockgate_authn::Principal::key`].
     principal: u64,
-    slow: bool,
+    /// When its time is over, if it is slow.
+    slow: Option<Instant>,
     bytes: usize,
 }
 
@@ -52,7 +56,7 @@ impl UnfinishedBodies {
 
     /// A body of this connection and principal that has begun to come.
     pub(crate) fn begin<'a>(&'a self, connection: &'a ConnectionUsage, principal: u64) -> UnfinishedBody<'a> {
-        UnfinishedBody { all: self, connection, principal, slow: false, bytes: 0 }
+        UnfinishedBody { all: self, connection, principal, slow: None, bytes: 0 }
     }
 }
 
@@ -80,44 +84,57 @@ impl UnfinishedBody<'_> {
         Ok(())
     }
 
-    /// It takes longer than bodies usually do.
-    pub(crate) fn mark_slow(&mut self) -> Result<(), Refusal> {
-        if self.slow {
+    /// It takes longer than bodies usually do. Its time is over at `end`.
+    pub(crate) fn mark_slow(&mut self, end: Instant) -> Result<(), Refusal> {
+        if self.slow.is_some() {
             return Ok(());
         }
-        self.slow = true;
         let limits = &self.all.limits;
-        let of_connection = self.connection.slow.fetch_add(1, Ordering::Relaxed) + 1;
-        let of_principal = {
-            let mut principals = self.all.principals.lock();
-            let usage = principals.entry(self.principal).or_default();
-            usage.slow += 1;
-            usage.slow
-        };
-        if of_connection > limits.slow_per_connection {
-            return Err(Refusal::ConnectionBodies);
+        let mut of_connection = self.connection.slow.lock();
+        if of_connection.len() >= limits.slow_per_connection {
+            return Err(Refusal::ConnectionBodies { retry_after: time_until_first(&of_connection) });
         }
-        if of_principal > limits.slow_per_principal {
-            return Err(Refusal::PrincipalBodies);
+        let mut principals = self.all.principals.lock();
+        let usage = principals.entry(self.principal).or_default();
+        if usage.slow.len() >= limits.slow_per_principal {
+            return Err(Refusal::PrincipalBodies { retry_after: time_until_first(&usage.slow) });
         }
+        of_connection.push(end);
+        usage.slow.push(end);
+        self.slow = Some(end);
         Ok(())
+    }
+}
+
+/// How long until the time of one of these bodies is over. By then at least one of them has ended.
+fn time_until_first(ends: &[Instant]) -> Duration {
+    let now = Instant::now();
+    ends.iter().min().map_or(Duration::ZERO, |end| end.saturating_duration_since(now))
+}
+
+fn remove(ends: &mut Vec<Instant>, end: Instant) {
+    if let Some(at) = ends.iter().position(|&other| other == end) {
+        ends.swap_remove(at);
     }
 }
 
 impl Drop for UnfinishedBody<'_> {
     fn drop(&mut self) {
-        if !self.slow && self.bytes == 0 {
+        if self.slow.is_none() && self.bytes == 0 {
             return;
         }
-        let slow = usize::from(self.slow);
-        self.connection.slow.fetch_sub(slow, Ordering::Relaxed);
+        if let Some(end) = self.slow {
+            remove(&mut self.connection.slow.lock(), end);
+        }
         self.connection.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         let mut principals = self.all.principals.lock();
         if let Entry::Occupied(mut entry) = principals.entry(self.principal) {
             let usage = entry.get_mut();
-            usage.slow = usage.slow.saturating_sub(slow);
+            if let Some(end) = self.slow {
+                remove(&mut usage.slow, end);
+            }
             usage.bytes = usage.bytes.saturating_sub(self.bytes);
-            if usage.slow == 0 && usage.bytes == 0 {
+            if usage.slow.is_empty() && usage.bytes == 0 {
                 entry.remove();
             }
         }

@@ -81,7 +81,7 @@ async fn one_address_cannot_have_every_connection() {
     let second = busy().open(gate.address).await;
     assert_eq!((first.head.status, second.head.status), (200, 200), "the silent one made room");
     let third = busy().open(gate.address).await;
-    assert_eq!((third.head.status, third.head.header("retry-after")), (503, Some("5")));
+    assert_eq!((third.head.status, third.head.header("retry-after")), (503, None), "nobody knows when a stream ends");
     until("the log tells of it", async || gate.log().contains("http.connections_per_address").then_some(())).await;
     drop(second);
     until("room for one", async || (call().send(gate.address).await.status == 200).then_some(())).await;
@@ -360,5 +360,5 @@ async fn a_refusal_says_which_bound_it_was() {
     .await;
     let body: Value = refused.json();
     assert_eq!(body["error"]["data"]["reason"], "bytes_in_flight", "{body}");
-    assert!(refused.header("retry-after").and_then(|after| after.parse::<u64>().ok()).is_some_and(|after| after >= 1));
+    assert_eq!(refused.header("retry-after"), Some("1"), "by then the largest had to go");
 }

@@ -21,8 +21,8 @@ fn every_refusal_is_told_apart_by_its_words_and_carries_an_error_without_id() {
         (Refusal::Framing, 400),
         (Refusal::Expectation, 417),
         (Refusal::Pace, 408),
-        (Refusal::ConnectionBodies, 503),
-        (Refusal::PrincipalBodies, 503),
+        (Refusal::ConnectionBodies { retry_after: Duration::from_millis(6500) }, 503),
+        (Refusal::PrincipalBodies { retry_after: Duration::ZERO }, 503),
         (Refusal::ConnectionBytes, 503),
         (Refusal::PrincipalBytes, 503),
         (Refusal::Broken, 400),
@@ -39,7 +39,13 @@ fn every_refusal_is_told_apart_by_its_words_and_carries_an_error_without_id() {
         assert_eq!(response.status(), status, "{refusal:?}");
         let text = std::str::from_utf8(response.body()).unwrap();
         assert!(text.starts_with(r#"{"jsonrpc":"2.0","error":{"code":-3"#), "{text}");
-        assert_eq!(response.headers().contains_key(RETRY_AFTER), status == 503, "{refusal:?}");
+        let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok());
+        let expected = match refusal {
+            Refusal::ConnectionBodies { .. } => Some("7"),
+            Refusal::PrincipalBodies { .. } | Refusal::Memory => Some("1"),
+            _ => None,
+        };
+        assert_eq!(after, expected, "{refusal:?}");
         assert_eq!(response.headers().contains_key(ALLOW), status == 405, "{refusal:?}");
     }
 }

@@ -55,11 +55,31 @@ fn one_address_has_a_bound_of_its_own() {
     let held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(mapped).unwrap().unwrap()];
     let (one, other) = (connections.add(ip(1)), connections.add(ip(2)));
     let active = one.pulse.begin();
-    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull));
+    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after: None }), "nobody knows how long it is busy");
     assert!(slots.take(ip(2)).unwrap().is_some());
     drop(active);
     assert!(slots.take(ip(1)).unwrap().is_some(), "an idle one of the same address makes room");
     assert_eq!((one.pulse.order(), other.pulse.order()), (Order::Cut, Order::Open));
     drop(held);
     assert!(slots.addresses.lock().is_empty());
+}
+
+/// Who rests for a while may go soon: until then its address has no room, and the answer says for how long.
+#[test]
+fn whoever_is_refused_hears_when_one_may_go() {
+    let slots = Slots::new(10, 2);
+    let connections = Connections::new(Arc::new(Budget::new(1000)));
+    slots.add_loop(&connections);
+    let _held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(ip(1)).unwrap().unwrap()];
+    let known = [connections.add(ip(1)), connections.add(ip(1))];
+    for entry in &known {
+        drop(entry.pulse.begin());
+        entry.pulse.authenticate();
+    }
+    let _busy = known[0].pulse.begin();
+    for _ in 0..4 {
+        connections.sweep(TICK, HOUR, HOUR);
+    }
+    let retry_after = Some(Duration::from_secs(7));
+    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after }), "three of ten seconds are over");
 }

@@ -14,24 +14,34 @@ fn account() -> UnfinishedBodies {
     })
 }
 
-#[test]
-fn slow_bodies_are_bounded_per_connection_and_per_principal() {
+const TIME: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
     let (all, one, two) = (account(), ConnectionUsage::default(), ConnectionUsage::default());
     let mut bodies: Vec<_> =
         [(&one, 1), (&one, 1), (&one, 2)].map(|(connection, who)| all.begin(connection, who)).into();
-    assert!(bodies.iter_mut().take(2).all(|body| body.mark_slow().is_ok()));
-    assert_eq!(bodies[2].mark_slow(), Err(Refusal::ConnectionBodies));
+    let slow = |body: &mut UnfinishedBody<'_>| body.mark_slow(Instant::now() + TIME);
+    for body in bodies.iter_mut().take(2) {
+        assert_eq!(slow(body), Ok(()));
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    // The first one has ten of its thirty seconds behind it.
+    let retry_after = Duration::from_secs(20);
+    assert_eq!(slow(&mut bodies[2]), Err(Refusal::ConnectionBodies { retry_after }));
     drop(bodies.pop());
     let mut third = all.begin(&two, 1);
-    assert_eq!((third.mark_slow(), third.mark_slow()), (Ok(()), Ok(())));
+    assert_eq!((slow(&mut third), slow(&mut third)), (Ok(()), Ok(())));
     let mut fourth = all.begin(&two, 1);
-    assert_eq!(fourth.mark_slow(), Err(Refusal::PrincipalBodies));
+    assert_eq!(slow(&mut fourth), Err(Refusal::PrincipalBodies { retry_after }));
+    drop(bodies.swap_remove(0));
+    assert_eq!(slow(&mut fourth), Ok(()), "as soon as one has ended");
     drop(fourth);
     let mut other = all.begin(&two, 2);
-    assert_eq!(other.mark_slow(), Ok(()), "another principal has its own");
+    assert_eq!(slow(&mut other), Ok(()), "another principal has its own");
     drop((bodies, third, other));
     assert!(all.principals.lock().is_empty());
-    assert_eq!((one.slow.into_inner(), two.slow.into_inner()), (0, 0));
+    assert!(one.slow.into_inner().is_empty() && two.slow.into_inner().is_empty());
 }
 
 #[test]

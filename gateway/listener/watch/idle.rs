@@ -43,4 +43,16 @@ impl Connections {
             }
         }
     }
+
+    /// How long until one of the connections of this address may go.
+    pub(crate) fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
+        let mut first = None;
+        for watched in self.open.lock().values() {
+            if watched.pulse.address == address && watched.phase == Phase::Idle {
+                let time = SPARED.saturating_sub(watched.waited);
+                first = Some(first.map_or(time, |first: Duration| first.min(time)));
+            }
+        }
+        first
+    }
 }
