@@ -15,6 +15,7 @@ use crate::policy::DEFAULT;
 use crate::rate;
 use crate::response::Response;
 use crate::rule::{Rule, What, Who};
+use crate::words::{self, MAX_WORDS, Word};
 
 /// Most policies of all files together.
 pub const MAX_POLICIES: usize = 10_000;
@@ -164,6 +165,7 @@ fn methods(rule: &Rule, mistakes: &mut Vec<Mistake>) {
     }
     let what = &rule.what;
     let narrower = what.names_kinds()
+        || what.has_words()
         || what.servers.is_some()
         || what.not_servers.is_some()
         || what.categories.is_some()
@@ -192,8 +194,12 @@ fn who(spec: &file::Who, mistakes: &mut Vec<Mistake>) -> Who {
 }
 
 fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
+    let words = word_list("words", spec.words.as_deref(), mistakes);
+    let not_words = word_list("not_words", spec.not_words.as_deref(), mistakes);
     let mut list = |key: &str, list: &Option<Vec<String>>| globs(&["what", key], list.as_deref(), mistakes);
     let what = What {
+        words,
+        not_words,
         tools: list("tools", &spec.tools),
         prompts: list("prompts", &spec.prompts),
         resources: list("resources", &spec.resources),
@@ -212,6 +218,22 @@ fn what(spec: &file::What, mistakes: &mut Vec<Mistake>) -> What {
         }
     }
     what
+}
+
+fn word_list(key: &str, list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Word>> {
+    let hint = "such as delete, force push, ^add, push$, workflow* or \"{create,update} tag\"; other patterns belong into `tools`";
+    let mut all = Vec::new();
+    for (at, item) in list?.iter().enumerate() {
+        match words::parse(item) {
+            Ok(words) => all.extend(words),
+            Err(what) => mistakes.push(mistake(&["what", key, &at.to_string()], what, hint)),
+        }
+    }
+    if all.len() > MAX_WORDS {
+        let what = format!("stands for more than {MAX_WORDS} words");
+        mistakes.push(mistake(&["what", key], what, "use fewer alternatives"));
+    }
+    Some(all)
 }
 
 fn globs(path: &[&str], list: Option<&[String]>, mistakes: &mut Vec<Mistake>) -> Option<Vec<Glob>> {

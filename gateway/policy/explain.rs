@@ -85,7 +85,7 @@ impl Policy {
             denied |= !rule.dry_run && (denies && !(rule.arguments.is_some() && matches!(says, Says::Holds)));
             let more = rule.effect == Effect::Allow && matches!(says, Says::Misfits(_));
             changes.extend(change(rule, &says, decision).filter(|_| !rule.dry_run).map(|line| (more, line)));
-            policies.extend(step(rule, &says));
+            policies.extend(step(rule, &says, question.target));
         }
         let mut changes: Vec<String> =
             changes.into_iter().filter(|(more, _)| !(*more && denied)).map(|(_, line)| line).collect();
@@ -138,7 +138,8 @@ fn says(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says
 }
 
 /// A line for a policy that concerns the call.
-fn step(rule: &Rule, says: &Says) -> Option<Step> {
+fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
+    let named = named_by(rule, target);
     let judged = rule.arguments.is_some();
     let words = match (says, rule.effect) {
         (Says::Misfits(_), _) => return None,
@@ -149,9 +150,9 @@ fn step(rule: &Rule, says: &Says) -> Option<Step> {
             _ => "limits how often, and what may come back".into(),
         },
         (Says::Holds, Effect::Allow) if judged => "allows it with these arguments".into(),
-        (Says::Holds, Effect::Allow) => "allows it".into(),
+        (Says::Holds, Effect::Allow) => format!("allows it{named}"),
         (Says::Holds, Effect::Deny) if judged => "has nothing against these arguments".into(),
-        (Says::Holds, Effect::Deny) => "denies it".into(),
+        (Says::Holds, Effect::Deny) => format!("denies it{named}"),
         (Says::Refuses(words), Effect::Allow) => format!("would allow it with other arguments: {words}"),
         (Says::Refuses(words), Effect::Deny) => format!("denies it with these arguments: {words}"),
     };
@@ -161,6 +162,14 @@ fn step(rule: &Rule, says: &Says) -> Option<Step> {
     };
     let (policy, place) = (rule.name.to_string(), rule.place.clone());
     Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
+}
+
+/// The word that makes a policy be about a tool, as the end of a sentence.
+fn named_by(rule: &Rule, target: &Target<'_>) -> String {
+    match rule.what.word_of(target.own) {
+        Some(word) => format!(" for the word `{word}`"),
+        None => String::new(),
+    }
 }
 
 /// What, about this policy, would change the decision.

@@ -88,14 +88,20 @@ pub struct Who {
     pub anonymous: Option<bool>,
 }
 
-/// What a policy is about. `servers`, `not_servers`, `categories`, `endpoints` and `annotations` must all fit where they
-/// are given. Of `tools`, `prompts`, `resources` and `completion` the list for the kind of thing must fit; a kind whose
+/// What a policy is about. `words`, `not_words`, `servers`, `not_servers`, `categories`, `endpoints` and `annotations` must all fit
+/// where they are given. Of `tools`, `prompts`, `resources` and `completion` the list for the kind of thing must fit; a kind whose
 /// list is not given is not meant, unless none of the four is. Names are written as exposed (`db__query`) or with their
 /// server (`db/query`).
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct What {
     pub tools: Option<Vec<String>>,
+    /// Words of which the name of a tool has one, however it is spelled: `delete` fits `delete_file`, `fileDelete` and `DELETE-ALL`,
+    /// not `undelete`. Several in a row: `force push`. `^add` begins the name, `push$` ends it, `workflow*` may go on,
+    /// `{create,update} {tag,release}` are alternatives.
+    pub words: Option<Vec<String>>,
+    /// Words that the name of a tool has not.
+    pub not_words: Option<Vec<String>>,
     pub prompts: Option<Vec<String>>,
     /// URIs of resources and of templates.
     pub resources: Option<Vec<String>>,

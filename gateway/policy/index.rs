@@ -7,6 +7,7 @@ use crate::bits::Bits;
 use crate::pattern;
 use crate::rule::{Rule, Who};
 use crate::target::Kind;
+use crate::words::{Word, WordIndex};
 use crate::{Subject, Target};
 
 /// See the module.
@@ -22,6 +23,8 @@ pub(crate) struct Index {
     categories: pattern::Index,
     /// For each kind of thing: patterns, and the policies that name other kinds alone.
     kinds: [(pattern::Index, Bits); 5],
+    words: WordIndex,
+    not_words: WordIndex,
     annotated: Vec<u32>,
     /// Policies about methods.
     methods: Bits,
@@ -38,6 +41,10 @@ impl Index {
         let lists = |pick: &dyn Fn(&Rule) -> Option<&[Glob]>| {
             let picked: Vec<(u32, &[Glob])> = all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
             pattern::Index::new(size, picked.into_iter())
+        };
+        let words = |pick: &dyn Fn(&Rule) -> Option<&[Word]>| {
+            let picked: Vec<(u32, &[Word])> = all().filter_map(|(at, rule)| Some((at, pick(rule)?))).collect();
+            WordIndex::new(size, picked.into_iter())
         };
         let set = |pick: &dyn Fn(&Rule) -> bool| {
             let mut bits = Bits::none(size);
@@ -59,6 +66,8 @@ impl Index {
             not_servers: lists(&|rule| rule.what.not_servers.as_deref())?,
             categories: lists(&|rule| rule.what.categories.as_deref())?,
             kinds: [tools?, prompts?, resources?, prompt_values?, resource_values?],
+            words: words(&|rule| rule.what.words.as_deref())?,
+            not_words: words(&|rule| rule.what.not_words.as_deref())?,
             annotated: all().filter(|(_, rule)| rule.what.annotations.is_some()).map(|(at, _)| at).collect(),
             methods: set(&|rule| rule.what.methods.is_some()),
         })
@@ -101,12 +110,29 @@ impl Index {
         };
         unmeant.iter().for_each(|at| bits.remove(at));
         index.narrow(&mut bits, self.size, target.spellings().iter());
+        self.narrow_by_words(&mut bits, target);
         for &at in &self.annotated {
             if bits.contains(at) && !rules.get(at as usize).is_some_and(|rule| rule.what.annotations_fit(target)) {
                 bits.remove(at);
             }
         }
         bits
+    }
+
+    /// Takes out the policies that go by words and whose words do not fit.
+    fn narrow_by_words(&self, bits: &mut Bits, target: &Target<'_>) {
+        let named = self.words.restricted();
+        let excluded = self.not_words.restricted();
+        if target.kind != Kind::Tool {
+            named.iter().chain(excluded.iter()).for_each(|at| bits.remove(at));
+            return;
+        }
+        if !named.is_empty() {
+            bits.keep(named, &self.words.fits(self.size, target.own));
+        }
+        if !excluded.is_empty() {
+            self.not_words.fits(self.size, target.own).iter().for_each(|at| bits.remove(at));
+        }
     }
 
     fn server(&self, bits: &mut Bits, server: &str) {

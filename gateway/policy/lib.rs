@@ -31,6 +31,7 @@ mod subject;
 mod target;
 pub mod url;
 mod verdict;
+mod words;
 
 pub use class::Class;
 pub use compile::{MAX_POLICIES, Mistake};

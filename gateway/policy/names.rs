@@ -43,6 +43,7 @@ pub(crate) fn check(policy: &Policy) -> Vec<Misnomer> {
 fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &[String])> {
     let Who { principals, roles, organisations, scopes, agents, certificates, anonymous: _ } = &policy.who;
     let What { tools, prompts, resources, completion, servers, not_servers, categories, endpoints, .. } = &policy.what;
+    let What { words, not_words, .. } = &policy.what;
     let all = [
         ("who", "principals", principals),
         ("who", "roles", roles),
@@ -51,6 +52,8 @@ fn lists(policy: &Policy) -> impl Iterator<Item = (&'static str, &'static str, &
         ("who", "agents", agents),
         ("who", "certificates", certificates),
         ("what", "tools", tools),
+        ("what", "words", words),
+        ("what", "not_words", not_words),
         ("what", "prompts", prompts),
         ("what", "resources", resources),
         ("what", "completion", completion),
@@ -100,7 +103,7 @@ fn category(text: &str) -> Option<String> {
 }
 
 /// Characters that stand for others in a pattern.
-const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
+pub(crate) const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
 
 fn is_open(pattern: &str) -> bool {
     pattern.contains(OPEN)

@@ -4,6 +4,7 @@
 use globset::Glob;
 
 use crate::file::Effect;
+use crate::names::OPEN;
 use crate::pattern;
 use crate::rule::{Rule, What};
 use crate::{Kind, Policy};
@@ -56,10 +57,33 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
         && lists.into_iter().all(|(a, b)| meet(a.as_ref(), b.as_ref()))
         && of_servers(a, b)
         && of_servers(b, a)
-        && [Kind::Tool, Kind::Prompt].into_iter().any(|kind| match (a.of(kind), b.of(kind)) {
-            (Some(a), Some(b)) => fit(a, b) || fit(b, a),
-            (a, b) => (a.is_some() || !other.what.names_kinds()) && (b.is_some() || !rule.what.names_kinds()),
-        })
+        && (share(a, b, Kind::Tool) && share_words(a, b) || share(a, b, Kind::Prompt) && !a.has_words() && !b.has_words())
+}
+
+/// Whether something of a kind may fit both, going by the patterns over names.
+fn share(a: &What, b: &What, kind: Kind) -> bool {
+    match (a.of(kind), b.of(kind)) {
+        (Some(a), Some(b)) => fit(a, b) || fit(b, a),
+        (in_a, in_b) => (in_a.is_some() || !a.names_kinds()) && (in_b.is_some() || !b.names_kinds()),
+    }
+}
+
+/// Whether a tool may have the words that both ask for.
+fn share_words(a: &What, b: &What) -> bool {
+    if let (Some(a), Some(b)) = (&a.words, &b.words) {
+        return a.iter().any(|word| b.contains(word));
+    }
+    may_have_words(a, b) && may_have_words(b, a)
+}
+
+/// Whether the words of one may fit a tool that the other names. Only a name that is written out has words to look at.
+fn may_have_words(one: &What, other: &What) -> bool {
+    let Some(tools) = &other.tools else { return true };
+    tools.iter().any(|tool| {
+        let text = tool.glob();
+        let own = text.split_once('/').or_else(|| text.split_once("__")).map_or(text, |(_, own)| own);
+        text.contains(OPEN) || one.words_fit(own)
+    })
 }
 
 /// Whether what one names may be of the servers that the other is about.

@@ -218,7 +218,7 @@ impl Policy {
         let real = || about.iter().filter_map(|at| self.rule(at)).filter(|rule| !rule.dry_run);
         let whole = |rule: &Rule| {
             let what = &rule.what;
-            !what.names_kinds() && what.categories.is_none() && what.annotations.is_none()
+            !what.names_kinds() && !what.has_words() && what.categories.is_none() && what.annotations.is_none()
         };
         let denied = |rule: &Rule| {
             rule.effect == Effect::Deny

@@ -11,6 +11,7 @@ use crate::file::{Effect, Hints, Rate};
 use crate::pattern;
 use crate::response::Response;
 use crate::target::{Annotations, Kind};
+use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
 
 /// One policy.
@@ -53,6 +54,10 @@ pub(crate) struct What {
     pub(crate) categories: Option<Vec<Glob>>,
     pub(crate) endpoints: Option<Vec<Glob>>,
     pub(crate) annotations: Option<Hints>,
+    /// Words of which the name of a tool has one.
+    pub(crate) words: Option<Vec<Word>>,
+    /// Words of which it has none.
+    pub(crate) not_words: Option<Vec<Word>>,
     /// It limits requests by their method, and decides on nothing.
     pub(crate) methods: Option<Vec<Glob>>,
 }
@@ -161,8 +166,27 @@ impl What {
         list.as_deref()
     }
 
-    /// Whether some pattern could fit a name of this server, going by the plain text that it begins with.
+    /// Whether it goes by words, which tools alone have.
+    pub(crate) fn has_words(&self) -> bool {
+        self.words.is_some() || self.not_words.is_some()
+    }
+
+    /// Whether the words fit a tool of this name.
+    pub(crate) fn words_fit(&self, own: &str) -> bool {
+        let excluded = self.not_words.as_deref().and_then(|words| words::find(words, own));
+        excluded.is_none() && (self.words.is_none() || self.word_of(own).is_some())
+    }
+
+    /// The word for which it is about a tool of this name.
+    pub(crate) fn word_of(&self, own: &str) -> Option<&Word> {
+        words::find(self.words.as_deref()?, own)
+    }
+
+    /// Whether some pattern could fit a name of this server, going by the plain text that it begins with. Words fit names of any.
     pub(crate) fn may_name(&self, server: &str) -> bool {
+        if self.has_words() && !self.names_kinds() {
+            return true;
+        }
         let lists = [&self.tools, &self.prompts, &self.resources];
         lists.into_iter().flatten().flatten().any(|glob| {
             let text = glob.glob();
@@ -195,6 +219,7 @@ impl What {
         if !self.annotations_fit(target) {
             all.push("what.annotations: the tool says something else".into());
         }
+        all.extend(self.misfit_of_words(target));
         match self.of(target.kind) {
             Some(globs) if pattern::any(globs, &target.spellings()) => {}
             Some(globs) => all.push(format!("what.{}s: {}", target.kind.as_str(), wanted(globs))),
@@ -202,6 +227,25 @@ impl What {
             None => {}
         }
         all
+    }
+}
+
+impl What {
+    /// What does not fit of the words of a name.
+    fn misfit_of_words(&self, target: &Target<'_>) -> Option<String> {
+        if !self.has_words() {
+            return None;
+        }
+        if target.kind != Kind::Tool {
+            return Some(format!("what.words: a {} is not looked at for words", target.kind.as_str()));
+        }
+        if let Some(words) = &self.words
+            && self.word_of(target.own).is_none()
+        {
+            return Some(format!("what.words: {}", shown(words)));
+        }
+        let word = words::find(self.not_words.as_deref()?, target.own)?;
+        Some(format!("what.not_words: {word}"))
     }
 }
 
@@ -214,10 +258,16 @@ fn fits(hints: Hints, has: Annotations) -> bool {
 }
 
 fn wanted(globs: &[Glob]) -> String {
-    let shown: Vec<&str> = globs.iter().take(5).map(Glob::glob).collect();
-    match shown.is_empty() {
+    let patterns: Vec<&str> = globs.iter().map(Glob::glob).collect();
+    shown(&patterns)
+}
+
+/// The first of a list, for people.
+fn shown(list: &[impl ToString]) -> String {
+    let first: Vec<String> = list.iter().take(5).map(ToString::to_string).collect();
+    match first.is_empty() {
         true => "nothing fits an empty list".into(),
-        false => format!("{}{}", shown.join(", "), if globs.len() > shown.len() { ", …" } else { "" }),
+        false => format!("{}{}", first.join(", "), if list.len() > first.len() { ", …" } else { "" }),
     }
 }
 

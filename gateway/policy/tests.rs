@@ -728,6 +728,8 @@ fn a_set_that_another_policy_gets_past_is_told() {
         json!({"what": {"tools": ["x/*"]}}),
         json!({"what": {"tools": ["x__echo"]}}),
         json!({"what": {"servers": ["x", "y"]}}),
+        json!({"what": {"words": ["echo"]}}),
+        json!({"what": {"tools": ["x/*"], "not_words": ["other"]}}),
     ] {
         assert_eq!(told(other.clone(), echo()), 1, "{other}");
         assert_eq!(told(other.clone(), json!({"servers": ["x"]})), 1, "{other}");
@@ -737,6 +739,8 @@ fn a_set_that_another_policy_gets_past_is_told() {
         json!({"what": {"tools": ["y/*"]}}),
         json!({"what": {"prompts": ["x/*"]}}),
         json!({"what": {"servers": ["y"]}}),
+        json!({"what": {"words": ["other"]}}),
+        json!({"what": {"not_words": ["echo"]}}),
         json!({"dry_run": true}),
         json!({"who": {"roles": ["admin"]}}),
         json!({"when": "subject.agent == 'ops'"}),
@@ -1011,12 +1015,16 @@ fn written() -> impl Strategy<Value = Value> {
     const ENDPOINTS: &[&str] = &["*", "/mcp", "/servers/*", "/servers/a/mcp", "/servers/[bc]/mcp"];
     let words = || patterns(WORDS);
     let who = (patterns(CALLERS), words(), words(), proptest::option::weighted(0.1, any::<bool>()));
+    const NAMED: &[&str] = &["x", "y", "^x", "y$", "{x,y}", "x*", "z", "xy"];
     let what = (words(), words(), words(), words(), patterns(ENDPOINTS));
+    let what = (what, patterns(NAMED), patterns(NAMED));
     (any::<bool>(), who, what, proptest::option::weighted(0.2, any::<bool>())).prop_map(|(allow, who, what, hint)| {
+        let (what, named, unnamed) = what;
         json!({
             "effect": if allow { "allow" } else { "deny" },
             "who": {"principals": who.0, "roles": who.1, "organisations": who.2, "anonymous": who.3},
             "what": {"tools": what.0, "prompts": what.1, "servers": what.2, "not_servers": what.3, "endpoints": what.4,
+                "words": named, "not_words": unnamed,
                 "annotations": hint.map(|read_only| json!({"read_only": read_only}))},
         })
     })
@@ -1031,7 +1039,7 @@ proptest! {
         all in proptest::collection::vec(written(), 0..70),
         roles in proptest::sample::subsequence(vec!["a", "b", "x"], 0..3),
         server in proptest::sample::select(vec!["a", "b"]),
-        own in proptest::sample::select(vec!["x", "y"]),
+        own in proptest::sample::select(vec!["x", "y", "x_y", "yX"]),
         prompt in any::<bool>(),
         endpoint in proptest::sample::select(vec!["/mcp", "/servers/a/mcp"]),
         anonymous in any::<bool>(),
@@ -1234,4 +1242,34 @@ fn a_path_that_goes_up_is_sent_as_where_it_leads() {
     let target = Target { annotations: Annotations { read_only: true, ..Annotations::default() }, ..tool("fs__list") };
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     assert_eq!(policy.answer(&question, Some(br#"{"path": "/srv"}"#)).decision, Expect::Allow);
+}
+
+#[test]
+fn words_that_are_none_are_mistakes_and_an_explanation_says_which_word_it_was() {
+    let what = |what: Value| json!([{"name": "a", "effect": "deny", "what": what}]);
+    for (key, written, path, words) in [
+        ("words", json!(["delete", "dr*p"]), "what.words.1", "it has `*`"),
+        ("not_words", json!(["[a]"]), "what.not_words.0", "it has `[`"),
+        ("words", json!([]), "what.words", "is empty"),
+        ("words", json!(["{a,b}".repeat(13), "{a,b}".repeat(13)]), "what.words", "more than 10000"),
+    ] {
+        let found = mistakes(what(json!({ key: written })));
+        assert!(found.iter().any(|(at, said)| at == path && said.contains(words)), "{path}: {found:?}");
+    }
+    let explained = |name: &str| {
+        let policy = policy(json!([
+            {"name": "all", "effect": "allow"},
+            {"name": "final", "effect": "deny", "what": {"words": ["delete", "{force, soft} push"], "not_words": ["draft"]}},
+        ]));
+        let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &tool(name) };
+        serde_json::to_string(&policy.explain(&question, None)).unwrap()
+    };
+    let said = explained("x__deleteAll");
+    assert!(said.contains("denies it for the word `delete`") && said.contains(r#""decision":"hidden""#), "{said}");
+    let said = explained("x__git_force_push");
+    assert!(said.contains("denies it for the word `force push`"), "{said}");
+    let said = explained("x__list");
+    assert!(said.contains("if this fitted: what.words: delete, force push, soft push"), "{said}");
+    let said = explained("x__delete_draft");
+    assert!(said.contains("if this fitted: what.not_words: draft"), "{said}");
 }

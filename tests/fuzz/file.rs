@@ -1,5 +1,5 @@
 //! Any bytes as a policy file: read as the program reads them, in time, without a panic. What compiles decides alike in
-//! any order, and nothing passes beside a policy that denies everything.
+//! any order, and nothing passes beside a policy that denies everything. Where words alone go by names, spelling makes no difference.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,7 +14,9 @@ thread_local! {
     };
 }
 
-const TOOLS: [&str; 3] = ["read_file", "query", "delete_all"];
+const TOOLS: [&str; 6] = ["read_file", "query", "delete_all", "deleteAll", "DELETE-ALL", "Delete.all"];
+/// Those of them that have the same words.
+const SPELLINGS: usize = 4;
 
 fn read(data: &[u8]) -> Option<Config> {
     FOLDER.with(|folder| {
@@ -58,11 +60,23 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
     all
 }
 
+/// Whether the name of a tool matters for its words alone.
+fn goes_by_words(config: &Config) -> bool {
+    let policies = config.documents.iter().flat_map(|document| &document.policies);
+    policies.map(|entry| &entry.policy).all(|policy| policy.what.tools.is_none() && policy.when.is_none())
+}
+
 /// # Panics
 /// Where something is not as it must be.
 pub fn check(data: &[u8]) {
     let Some(config) = read(data) else { return };
     let decided = decisions(&config);
+    if goes_by_words(&config) {
+        for caller in decided.chunks(2 * TOOLS.len()) {
+            let alike = &caller[2 * (TOOLS.len() - SPELLINGS)..];
+            assert!(alike.chunks(2).all(|spelling| spelling == &alike[..2]), "a spelling matters: {alike:?}");
+        }
+    }
     let mut turned = config.clone();
     turned.documents.iter_mut().for_each(|document: &mut Document| document.policies.reverse());
     turned.documents.reverse();

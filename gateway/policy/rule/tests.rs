@@ -127,9 +127,11 @@ fn a_certificate_goes_by_its_names_and_its_fingerprint_alone() {
 
 #[test]
 fn each_key_of_what_has_to_fit() {
-    const WHAT: [(&str, &str, &str); 6] = [
+    const WHAT: [(&str, &str, &str); 8] = [
         ("tools", "db__query", "db__other"),
         ("tools", "db/que*", "other/query"),
+        ("words", "query", "que"),
+        ("not_words", "que", "query"),
         ("servers", "d?", "web"),
         ("not_servers", "web", "db"),
         ("categories", "database", "web"),
@@ -181,6 +183,44 @@ fn each_hint_of_a_tool_has_to_be_as_it_is_wanted() {
         let prompt = Target { kind: Kind::Prompt, ..TOOL };
         assert!(!is_about(json!({"what": {"annotations": {"read_only": true}}}), subject, "/mcp", &prompt));
     });
+}
+
+/// Words say once what patterns say for each spelling; they are about the own names of tools alone.
+#[test]
+fn words_fit_a_tool_however_its_name_is_spelled() {
+    let about = |what: Value, own: &str, kind: Kind| {
+        let exposed = format!("drop-box__{own}");
+        let target = Target { kind, server: "drop-box", exposed: &exposed, own, ..TOOL };
+        is_about(json!({ "what": what }), &Subject::default(), "/mcp", &target)
+    };
+    let final_words = || json!({"words": ["delete", "drop", "force push"]});
+    for own in ["delete_all", "fileDelete", "DELETE", "dropTable2", "a-drop", "gitForcePush"] {
+        assert!(about(final_words(), own, Kind::Tool), "{own}");
+        assert!(!about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool), "{own}");
+        assert!(!about(json!({"words": ["delete", "drop"], "not_words": ["^delete", "{drop,push}*", "file"]}), own, Kind::Tool));
+    }
+    for own in ["undelete", "list", "dropdown", "push_force"] {
+        assert!(!about(final_words(), own, Kind::Tool), "{own}");
+        assert!(about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool), "{own}");
+    }
+    assert!(about(json!({"tools": ["drop-box/*"], "words": ["get"]}), "get_x", Kind::Tool));
+    assert!(!about(json!({"tools": ["other/*"], "words": ["get"]}), "get_x", Kind::Tool));
+    for kind in [Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion] {
+        assert!(!about(json!({"words": ["delete"]}), "delete", kind) && !about(json!({"not_words": ["x"]}), "delete", kind));
+    }
+}
+
+/// A server whose tools are not known yet is there if words may fit one of them, and if words deny only some.
+#[test]
+fn a_server_is_there_where_words_may_fit() {
+    let reaches = |policies: Value| {
+        let policy = policy(policies);
+        policy.reaches(&policy.class(&Subject::default(), "/mcp"), "db")
+    };
+    let named = |effect: &str, what: Value| json!({"name": effect, "effect": effect, "what": what});
+    assert!(reaches(json!([named("allow", json!({"words": ["get"]}))])));
+    assert!(reaches(json!([named("allow", json!({})), named("deny", json!({"words": ["get"]}))])));
+    assert!(!reaches(json!([named("allow", json!({"prompts": ["other/*"], "words": ["get"]}))])));
 }
 
 /// A list of one kind is about no other; completion follows what it completes, unless it is named.
