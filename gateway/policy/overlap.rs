@@ -57,7 +57,8 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
         && lists.into_iter().all(|(a, b)| meet(a.as_ref(), b.as_ref()))
         && of_servers(a, b)
         && of_servers(b, a)
-        && (share(a, b, Kind::Tool) && share_words(a, b) || share(a, b, Kind::Prompt) && !a.has_words() && !b.has_words())
+        && (share(a, b, Kind::Tool) && share_words(a, b)
+            || share(a, b, Kind::Prompt) && !a.has_words() && !b.has_words())
 }
 
 /// Whether something of a kind may fit both, going by the patterns over names.

@@ -163,7 +163,8 @@ fn begins_word(before: Option<char>, c: char, after: Option<char>) -> bool {
 /// The first of these words that a name has. One list is gone through by itself here; [`WordIndex`] is for many.
 pub(crate) fn find<'a>(words: &'a [Word], name: &str) -> Option<&'a Word> {
     let name = Name::split(name);
-    let starts = |start: usize, word: &Word| name.letters.get(start..).is_some_and(|rest| rest.starts_with(&word.letters));
+    let starts =
+        |start: usize, word: &Word| name.letters.get(start..).is_some_and(|rest| rest.starts_with(&word.letters));
     words.iter().find(|word| (0..name.letters.len()).any(|start| starts(start, word) && name.counts(word, start)))
 }
 

@@ -22,8 +22,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 
-use crate::material::{Contents, Material, Target, Teller, Wanted};
-use crate::server::Made;
+use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Contents, Provider};
+use crate::server::ServerDefinition;
 use crate::tool::Client;
 use compile::{Compiled, Found, Place};
 use folder::{Folder, Print};
@@ -31,7 +31,7 @@ use folder::{Folder, Print};
 /// How long what stands in the configuration may be kept by clients.
 const LASTING_MS: u64 = 5000;
 
-pub(crate) fn made(config: &Config) -> Result<Made, String> {
+pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let compiled = Compiled::new(config).map_err(|problem| problem.to_string())?;
     let folder = config.folder.as_ref().map(|path| Folder::open(path, config.file_bytes)).transpose()?;
     let content = Content {
@@ -40,16 +40,16 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
         watching: Mutex::default(),
         interval: config.check_interval,
     };
-    Ok(Made {
+    Ok(ServerDefinition {
         instructions: "Resources and prompts that the operator of this gateway provides.".into(),
         tools: Vec::new(),
-        material: Some(Arc::new(content)),
+        provider: Some(Arc::new(content)),
     })
 }
 
 struct Content {
     shared: Arc<Shared>,
-    teller: OnceLock<Teller>,
+    teller: OnceLock<ChangeNotifier>,
     /// The task that looks at files, while somebody wants to hear of them.
     watching: Mutex<Option<JoinHandle<()>>>,
     interval: Duration,
@@ -70,7 +70,7 @@ impl Drop for Content {
     }
 }
 
-impl Material for Content {
+impl Provider for Content {
     fn offers(&self) -> Offers {
         let compiled = &self.shared.compiled;
         let resources = !compiled.config.resources.is_empty() || !compiled.config.templates.is_empty();
@@ -83,7 +83,7 @@ impl Material for Content {
         }
     }
 
-    fn attach(&self, teller: Teller) {
+    fn attach(&self, teller: ChangeNotifier) {
         let _ = self.teller.set(teller);
     }
 
@@ -127,10 +127,10 @@ impl Material for Content {
         })
     }
 
-    fn complete(&self, wanted: &Wanted<'_>) -> Vec<String> {
+    fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
         let values = match wanted.target {
-            Target::Prompt(name) => self.shared.compiled.prompt_values(name, wanted.argument),
-            Target::Resource(template) => self.shared.compiled.template_values(template, wanted.argument),
+            CompletionTarget::Prompt(name) => self.shared.compiled.prompt_values(name, wanted.argument),
+            CompletionTarget::Resource(template) => self.shared.compiled.template_values(template, wanted.argument),
         };
         let typed = wanted.typed.to_lowercase();
         values.into_iter().filter(|value| value.to_lowercase().starts_with(&typed)).collect()
@@ -162,7 +162,7 @@ impl Material for Content {
 }
 
 /// Looks at the files behind subscriptions, and tells of those that look otherwise than before.
-async fn watch(shared: Arc<Shared>, teller: Teller, interval: Duration) {
+async fn watch(shared: Arc<Shared>, teller: ChangeNotifier, interval: Duration) {
     let mut turns = tokio::time::interval(interval);
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

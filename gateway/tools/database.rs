@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::About;
-use crate::server::Made;
-use crate::tool::{Arguments, Mistake, Tool, list_of};
+use crate::server::ServerDefinition;
+use crate::tool::{Arguments, Tool, ToolError, list_schema};
 use answer::{Answer, Ask};
 use embedded::{Embedded, Owner};
 
@@ -59,7 +59,7 @@ enum Reached {
     Embedded(Embedded, Arc<Semaphore>),
 }
 
-pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
+pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
     let limits = &config.limits;
     let mut links = BTreeMap::new();
     for (name, connection) in &config.connections {
@@ -104,7 +104,7 @@ pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
     }
     let instructions =
         "Databases that can be read: `tables`, then `schema` of a table, then `query`. Nothing can be changed.";
-    Ok(Made { instructions: instructions.into(), tools, material: None })
+    Ok(ServerDefinition { instructions: instructions.into(), tools, provider: None })
 }
 
 fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
@@ -114,13 +114,13 @@ fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
 
 /// Names and types of columns.
 fn columns_schema() -> Value {
-    list_of(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
+    list_schema(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
 }
 
 /// Why there is no connection: what the operator has to do where it is clear, and else that the log says more.
-fn unreachable(error: &str) -> Mistake {
+fn unreachable(error: &str) -> ToolError {
     // How the TLS library begins what it says of a certificate.
-    Mistake::new(match error.contains("invalid peer certificate") {
+    ToolError::new(match error.contains("invalid peer certificate") {
         true => {
             "the database's certificate is not valid for this gateway: its operator names the authority that made it in \
              `egress.ca_file`, or mends the certificate, and finds more in the log"
@@ -136,7 +136,7 @@ fn look(shared: &Arc<Shared>) {
         for (name, link) in &shared.links {
             let ask = shared.own("SELECT 1", Vec::new());
             if let Reached::Postgres(_) | Reached::Mysql(_) = link.place
-                && let Err(Mistake(words)) = link.run(&ask, None).await
+                && let Err(ToolError(words)) = link.run(&ask, None).await
             {
                 tracing::error!(connection = %name, "{words}");
             }
@@ -146,20 +146,20 @@ fn look(shared: &Arc<Shared>) {
 
 impl Shared {
     /// The connection that a call names, and its owner's part of it.
-    fn link(&self, arguments: &Arguments) -> Result<&Link, Mistake> {
+    fn link(&self, arguments: &Arguments) -> Result<&Link, ToolError> {
         let name = arguments.maybe_text("connection").unwrap_or(&self.default);
         let known = || self.links.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         self.links
             .get(name)
-            .ok_or_else(|| Mistake::new(format!("there is no connection of this name; there are: {}", known())))
+            .ok_or_else(|| ToolError::new(format!("there is no connection of this name; there are: {}", known())))
     }
 
-    fn embedded(&self) -> Result<&Embedded, Mistake> {
-        self.embedded.as_ref().ok_or_else(|| Mistake::new("there is no embedded database"))
+    fn embedded(&self) -> Result<&Embedded, ToolError> {
+        self.embedded.as_ref().ok_or_else(|| ToolError::new("there is no embedded database"))
     }
 
     /// A statement of the caller's.
-    fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, Mistake> {
+    fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
         let parameters = arguments.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
         let timeout = arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
         let rows = arguments.maybe_whole("limit").and_then(|rows| usize::try_from(rows).ok());
@@ -215,15 +215,15 @@ impl Shared {
 
 impl Link {
     /// Refuses what is no harmless SELECT, nor the plan of one.
-    fn check(&self, sql: &str) -> Result<Kind, Mistake> {
+    fn check(&self, sql: &str) -> Result<Kind, ToolError> {
         self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| match hint::hint(self.dialect, sql) {
-            Some(hint) => Mistake(format!("{}; {hint}", refusal.0)),
-            None => Mistake(refusal.0),
+            Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
+            None => ToolError(refusal.0),
         })
     }
 
     /// Runs a statement in the database, for a caller.
-    async fn run(&self, ask: &Ask, owner: Option<&Owner>) -> Result<Answer, Mistake> {
+    async fn run(&self, ask: &Ask, owner: Option<&Owner>) -> Result<Answer, ToolError> {
         match &self.place {
             Reached::Postgres(postgres) => postgres.run(ask).await,
             Reached::Mysql(mysql) => mysql.run(ask).await,

@@ -10,9 +10,9 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Map, Number, Value, json};
 
-use crate::material::{Contents, Material, Target, Wanted};
-use crate::server::Made;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::provider::{CompletionRequest, CompletionTarget, Contents, Provider};
+use crate::server::ServerDefinition;
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 const README: &str = "example://readme";
 const NOTE: &str = "example://note/";
@@ -23,28 +23,32 @@ const MAX_NAME: usize = 100;
 const TTL_MS: u64 = 60_000;
 const NAMES: [&str; 6] = ["Ada", "Alan", "Barbara", "Edsger", "Grace", "Margaret"];
 
-pub(crate) fn made() -> Made {
-    Made {
+pub(crate) fn build() -> ServerDefinition {
+    ServerDefinition {
         instructions: "Harmless tools to try a client with. They change nothing.".into(),
         tools: vec![Box::new(echo::Echo), Box::new(Add), Box::new(Count)],
-        material: Some(Arc::new(Examples)),
+        provider: Some(Arc::new(Examples)),
     }
 }
 
 struct Add;
 
 impl Tool for Add {
-    fn card(&self) -> Card {
-        Card::new("example/add", "Add two numbers", "Adds `a` and `b` and gives their sum; whole numbers stay exact.")
-            .input(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"])
-            .output(json!({"sum": {"type": "number"}}), &["sum"])
-            .tags(&["example"])
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
+            "example/add",
+            "Add two numbers",
+            "Adds `a` and `b` and gives their sum; whole numbers stay exact.",
+        )
+        .input(json!({"a": {"type": "number"}, "b": {"type": "number"}}), &["a", "b"])
+        .output(json!({"sum": {"type": "number"}}), &["sum"])
+        .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sum = sum(arguments.get("a"), arguments.get("b"));
-            let sum = sum.ok_or_else(|| Mistake::new("the sum is too large for a number"))?;
+            let sum = sum.ok_or_else(|| ToolError::new("the sum is too large for a number"))?;
             Ok(json!({"sum": sum}).into())
         })
     }
@@ -63,8 +67,8 @@ fn sum(a: Option<&Value>, b: Option<&Value>) -> Option<Number> {
 struct Count;
 
 impl Tool for Count {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "example/count",
             "Count slowly",
             "Counts from 1 to `n` and reports progress at each step. Use it to see progress and cancellation.",
@@ -80,7 +84,7 @@ impl Tool for Count {
         .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let steps = arguments.whole("n")?;
             let pause = Duration::from_millis(arguments.whole("pause_ms")?);
@@ -95,7 +99,7 @@ impl Tool for Count {
 
 struct Examples;
 
-impl Material for Examples {
+impl Provider for Examples {
     fn offers(&self) -> Offers {
         Offers { prompts: true, resources: true, completions: true, ..Offers::default() }
     }
@@ -162,8 +166,8 @@ impl Material for Examples {
         })
     }
 
-    fn complete(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        let known = matches!(wanted.target, Target::Prompt("greet") | Target::Resource(NOTES));
+    fn complete(&self, wanted: &CompletionRequest<'_>) -> Vec<String> {
+        let known = matches!(wanted.target, CompletionTarget::Prompt("greet") | CompletionTarget::Resource(NOTES));
         let fits = |name: &&&str| {
             known && wanted.argument == "name" && name.to_lowercase().starts_with(&wanted.typed.to_lowercase())
         };

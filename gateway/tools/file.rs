@@ -19,11 +19,11 @@ mod write;
 
 use std::sync::Arc;
 
-use crate::server::Made;
+use crate::server::ServerDefinition;
 use config::Config;
 use place::Files;
 
-pub(crate) fn made(config: &Config) -> Result<Made, String> {
+pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let files = Arc::new(Files::open(config)?);
     let roots: Vec<String> = files
         .roots
@@ -35,7 +35,7 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
          `search` to find something before you read.",
         roots.join(", ")
     );
-    Ok(Made {
+    Ok(ServerDefinition {
         instructions,
         tools: vec![
             Box::new(read::Read(Arc::clone(&files))),
@@ -46,7 +46,7 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
             Box::new(relocate::Move(Arc::clone(&files))),
             Box::new(delete::Delete(Arc::clone(&files))),
         ],
-        material: Some(Arc::new(resources::Resources::new(files))),
+        provider: Some(Arc::new(resources::Resources::new(files))),
     })
 }
 

@@ -3,22 +3,22 @@
 //! To add a tool, write one file with a [`tool::Tool`] and name it in its category's list (`file.rs`, `system.rs` …).
 //! To add a category, add its part to [`Config`] and one line to [`Builtin::prepare`].
 
+mod blocking;
 mod config;
 pub mod content;
 mod database;
 mod example;
 mod file;
-mod material;
+mod provider;
 mod registry;
 mod schema;
 mod server;
 mod shell;
+mod stats;
 mod strict;
 mod system;
-mod tally;
 mod tool;
 mod web;
-mod work;
 
 pub use config::Config;
 pub use database::{
@@ -37,9 +37,9 @@ use lockgate_egress::Connector;
 use lockgate_upstream::{Events, Upstream};
 use parking_lot::Mutex;
 
-use registry::{Journal, Registry};
-use server::{Made, Server};
-use tally::Tally;
+use registry::{EventLog, Registry};
+use server::{Server, ServerDefinition};
+use stats::Stats;
 
 /// What the built-in servers may know and use of the gateway that they are part of.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ pub struct About {
 pub struct Builtin {
     about: About,
     registry: Arc<Registry>,
-    tally: Arc<Tally>,
+    stats: Arc<Stats>,
     running: Mutex<Running>,
 }
 
@@ -72,9 +72,9 @@ impl Builtin {
     /// None is switched on yet.
     #[must_use]
     pub fn new(about: About) -> Self {
-        let tally = Arc::new(Tally::default());
-        let registry = Arc::new(Registry::new(vec![Arc::clone(&tally) as _, Arc::new(Journal)]));
-        Self { about, registry, tally, running: Mutex::default() }
+        let stats = Arc::new(Stats::default());
+        let registry = Arc::new(Registry::new(vec![Arc::clone(&stats) as _, Arc::new(EventLog)]));
+        Self { about, registry, stats, running: Mutex::default() }
     }
 
     /// Makes the servers whose part of the configuration is another one. Nothing changes until they are adopted.
@@ -85,17 +85,22 @@ impl Builtin {
     pub fn prepare(&self, config: &Config) -> Result<Prepared, String> {
         let old = &self.running.lock().config;
         let mut changes = Changes::default();
-        changes.part("example", old.example.then_some(&()), config.example.then_some(&()), |()| Ok(example::made()))?;
+        changes.part(
+            "example",
+            old.example.then_some(&()),
+            config.example.then_some(&()),
+            |()| Ok(example::build()),
+        )?;
         changes.part("system", old.system.then_some(&()), config.system.then_some(&()), |()| {
-            Ok(system::made(&self.about, &self.registry, &self.tally))
+            Ok(system::build(&self.about, &self.registry, &self.stats))
         })?;
-        changes.part("content", old.content.as_ref(), config.content.as_ref(), content::made)?;
+        changes.part("content", old.content.as_ref(), config.content.as_ref(), content::build)?;
         changes.part("database", old.database.as_ref(), config.database.as_ref(), |database| {
-            database::made(database, &self.about)
+            database::build(database, &self.about)
         })?;
-        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::made(web, &self.about))?;
-        changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::made)?;
-        changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::made)?;
+        changes.part("web", old.web.as_ref(), config.web.as_ref(), |web| web::build(web, &self.about))?;
+        changes.part_that_may_fail("file", old.file.as_ref(), config.file.as_ref(), file::build)?;
+        changes.part_that_may_fail("shell", old.shell.as_ref(), config.shell.as_ref(), shell::build)?;
         Ok(Prepared { config: config.clone(), changes })
     }
 
@@ -132,12 +137,12 @@ pub struct Prepared {
 
 /// What is to start (`Some`) and to end (`None`).
 #[derive(Default)]
-struct Changes(Vec<(&'static str, Option<Parts>)>);
+struct Changes(Vec<(&'static str, Option<PreparedServer>)>);
 
-struct Parts {
+struct PreparedServer {
     instructions: String,
     tools: Vec<Arc<registry::Entry>>,
-    material: Option<Arc<dyn material::Material>>,
+    provider: Option<Arc<dyn provider::Provider>>,
     /// Why the server offers nothing, if it failed.
     trouble: Option<String>,
 }
@@ -149,7 +154,7 @@ impl Changes {
         category: &'static str,
         old: Option<&C>,
         new: Option<&C>,
-        make: impl FnOnce(&C) -> Result<Made, String>,
+        make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
     ) -> Result<(), String> {
         if old == new {
             return Ok(());
@@ -157,10 +162,10 @@ impl Changes {
         let made = match new {
             None => None,
             Some(config) => {
-                let Made { instructions, tools, material } =
+                let ServerDefinition { instructions, tools, provider } =
                     make(config).map_err(|words| format!("builtin.{category}: {words}"))?;
                 let tools = Registry::prepare(category, tools)?;
-                Some(Parts { instructions, tools, material, trouble: None })
+                Some(PreparedServer { instructions, tools, provider, trouble: None })
             }
         };
         self.0.push((category, made));
@@ -173,14 +178,14 @@ impl Changes {
         category: &'static str,
         old: Option<&C>,
         new: Option<&C>,
-        make: impl FnOnce(&C) -> Result<Made, String>,
+        make: impl FnOnce(&C) -> Result<ServerDefinition, String>,
     ) -> Result<(), String> {
         let mut trouble = None;
         self.part(category, old, new, |config| {
             Ok(make(config).unwrap_or_else(|words| {
                 tracing::error!(server = category, "{words}");
                 trouble = Some(words);
-                Made { instructions: String::new(), tools: Vec::new(), material: None }
+                ServerDefinition { instructions: String::new(), tools: Vec::new(), provider: None }
             }))
         })?;
         if let (Some(words), Some((_, Some(parts)))) = (trouble, self.0.last_mut()) {

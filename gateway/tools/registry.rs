@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLock;
 
 use crate::schema;
-use crate::tool::{Card, Tool};
+use crate::tool::{Tool, ToolSpec};
 
 /// Most tools of one category.
-const MOST: usize = 2000;
+const MAX_TOOLS: usize = 2000;
 
 /// What observers hear. They are called in place and must not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Registered,
     Unregistered,
-    Executed { took: Duration, ended: Ended },
+    Executed { took: Duration, ended: CallOutcome },
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CallOutcome {
     Success,
     /// With an `isError` result, or out of time.
     Failure,
@@ -33,13 +33,13 @@ pub(crate) enum Ended {
 
 /// Hears what happens to tools.
 pub(crate) trait Observer: Send + Sync + 'static {
-    fn notice(&self, tool: &Arc<str>, event: Event);
+    fn observe(&self, tool: &Arc<str>, event: Event);
 }
 
-/// A tool and its card.
+/// A tool and its spec.
 pub(crate) struct Entry {
     pub(crate) name: Arc<str>,
-    pub(crate) card: Card,
+    pub(crate) spec: ToolSpec,
     pub(crate) tool: Box<dyn Tool>,
 }
 
@@ -61,20 +61,20 @@ impl Registry {
         Self { entries: RwLock::default(), observers }
     }
 
-    /// Reads the cards of a category's tools and refuses names and schemas that cannot be. Changes nothing yet.
+    /// Reads the specs of a category's tools and refuses names and schemas that cannot be. Changes nothing yet.
     pub(crate) fn prepare(category: &str, tools: Vec<Box<dyn Tool>>) -> Result<Vec<Arc<Entry>>, String> {
-        if tools.len() > MOST {
-            return Err(format!("{category} has {} tools, at most {MOST} are possible", tools.len()));
+        if tools.len() > MAX_TOOLS {
+            return Err(format!("{category} has {} tools, at most {MAX_TOOLS} are possible", tools.len()));
         }
         let mut entries: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
         let mut order = Vec::with_capacity(tools.len());
         for tool in tools {
-            let card = tool.card();
-            let name: Arc<str> = (*card.name).into();
+            let spec = tool.spec();
+            let name: Arc<str> = (*spec.name).into();
             let valid = |own: &str| {
                 (1..=100).contains(&own.len()) && own.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
             };
-            match card.parts() {
+            match spec.split_name() {
                 Some((own_category, own)) if own_category == category && valid(own) => {}
                 _ => {
                     return Err(format!(
@@ -82,10 +82,10 @@ impl Registry {
                     ));
                 }
             }
-            for (schema, what) in [(&card.input, "input"), (&card.output, "output")] {
+            for (schema, what) in [(&spec.input, "input"), (&spec.output, "output")] {
                 schema::is_checkable(schema).map_err(|words| format!("{name}: its {what} schema: {words}"))?;
             }
-            let entry = Arc::new(Entry { name: Arc::clone(&name), card, tool });
+            let entry = Arc::new(Entry { name: Arc::clone(&name), spec, tool });
             if entries.insert(Arc::clone(&name), Arc::clone(&entry)).is_some() {
                 return Err(format!("there are two tools named {name}"));
             }
@@ -114,7 +114,7 @@ impl Registry {
 
     /// Notes the start of a run; what it gives must hear how it ended, or counts it as cancelled.
     pub(crate) fn begin(&self, tool: &Entry) -> Run<'_> {
-        Run { registry: self, tool: Arc::clone(&tool.name), began: Instant::now(), ended: Ended::Cancelled }
+        Run { registry: self, tool: Arc::clone(&tool.name), began: Instant::now(), ended: CallOutcome::Cancelled }
     }
 
     /// Every tool in the order of names.
@@ -124,7 +124,7 @@ impl Registry {
 
     fn tell(&self, tool: &Arc<str>, event: Event) {
         for observer in &self.observers {
-            observer.notice(tool, event);
+            observer.observe(tool, event);
         }
     }
 }
@@ -134,7 +134,7 @@ pub(crate) struct Run<'a> {
     registry: &'a Registry,
     tool: Arc<str>,
     began: Instant,
-    pub(crate) ended: Ended,
+    pub(crate) ended: CallOutcome,
 }
 
 impl Drop for Run<'_> {
@@ -145,10 +145,10 @@ impl Drop for Run<'_> {
 }
 
 /// Writes to the log when tools come and go.
-pub(crate) struct Journal;
+pub(crate) struct EventLog;
 
-impl Observer for Journal {
-    fn notice(&self, tool: &Arc<str>, event: Event) {
+impl Observer for EventLog {
+    fn observe(&self, tool: &Arc<str>, event: Event) {
         match event {
             Event::Registered => tracing::debug!(%tool, "tool registered"),
             Event::Unregistered => tracing::info!(%tool, "tool unregistered"),

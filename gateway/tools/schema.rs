@@ -27,7 +27,7 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Most characters of a value that are shown.
 const SHOWN: usize = 80;
 
-/// Whether every keyword of a schema is one that [`fit`] checks.
+/// Whether every keyword of a schema is one that [`check_arguments`] checks.
 pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     let Some(all) = schema.as_object() else {
         return if schema.is_boolean() { Ok(()) } else { Err("a schema must be an object".into()) };
@@ -35,7 +35,7 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
     if let Some(word) = all.keys().find(|k| !NOTES.contains(&k.as_str()) && !CHECKED.contains(&k.as_str())) {
         return Err(format!("the keyword `{word}` is not checked"));
     }
-    if let Some(kind) = types(schema).into_iter().find(|kind| !TYPES.contains(kind)) {
+    if let Some(kind) = declared_types(schema).into_iter().find(|kind| !TYPES.contains(kind)) {
         return Err(format!("there is no type `{kind}`"));
     }
     let properties = all.get("properties").and_then(Value::as_object);
@@ -45,25 +45,25 @@ pub(crate) fn is_checkable(schema: &Value) -> Result<(), String> {
 }
 
 /// Checks the arguments of a call and fills in defaults; whole numbers written as `3.0` become `3`.
-pub(crate) fn fit(schema: &Value, arguments: &mut Map<String, Value>) -> Result<(), String> {
-    members(schema, arguments, "")
+pub(crate) fn check_arguments(schema: &Value, arguments: &mut Map<String, Value>) -> Result<(), String> {
+    check_members(schema, arguments, "")
 }
 
-fn members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result<(), String> {
+fn check_members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result<(), String> {
     let name = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     let properties = schema.get("properties").and_then(Value::as_object);
     let known = |key: &str| properties.and_then(|p| p.get(key));
     let others = schema.get("additionalProperties").unwrap_or(&Value::Bool(true));
     for (key, value) in given.iter_mut() {
         match (known(key), others) {
-            (Some(property), _) => check(property, value, &name(key))?,
-            (None, Value::Bool(false)) => return Err(unknown(properties, &name(key), path)),
-            (None, other) => check(other, value, &name(key))?,
+            (Some(property), _) => check_value(property, value, &name(key))?,
+            (None, Value::Bool(false)) => return Err(describe_unknown(properties, &name(key), path)),
+            (None, other) => check_value(other, value, &name(key))?,
         }
     }
     for key in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         if !given.contains_key(key) {
-            let expected = known(key).map_or_else(|| "a value".to_owned(), expected);
+            let expected = known(key).map_or_else(|| "a value".to_owned(), describe_schema);
             return Err(format!("the argument `{}` is missing; expected {expected}", name(key)));
         }
     }
@@ -75,7 +75,7 @@ fn members(schema: &Value, given: &mut Map<String, Value>, path: &str) -> Result
     Ok(())
 }
 
-fn unknown(properties: Option<&Map<String, Value>>, name: &str, path: &str) -> String {
+fn describe_unknown(properties: Option<&Map<String, Value>>, name: &str, path: &str) -> String {
     let known: Vec<&str> = properties.into_iter().flatten().map(|(key, _)| key.as_str()).collect();
     let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let taker = if path.is_empty() { "this tool".to_owned() } else { format!("`{path}`") };
@@ -83,27 +83,29 @@ fn unknown(properties: Option<&Map<String, Value>>, name: &str, path: &str) -> S
     format!("unknown argument `{name}`: {taker} takes {takes}")
 }
 
-fn check(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
-    let wrong = |value: &Value| Err(format!("`{name}` must be {}, received {}", expected(schema), shown(value)));
-    let types = types(schema);
+fn check_value(schema: &Value, value: &mut Value, name: &str) -> Result<(), String> {
+    let wrong = |value: &Value| {
+        Err(format!("`{name}` must be {}, received {}", describe_schema(schema), describe_value(value)))
+    };
+    let types = declared_types(schema);
     let mut integer = types.contains(&"integer") && !types.contains(&"number");
-    integer = integer && whole(value);
-    let fits_type = types.is_empty() || integer || types.iter().any(|kind| is(value, kind));
-    if !fits_type || !within(schema, value) {
+    integer = integer && normalize_integer(value);
+    let fits_type = types.is_empty() || integer || types.iter().any(|kind| has_type(value, kind));
+    if !fits_type || !is_within_bounds(schema, value) {
         return wrong(value);
     }
     match value {
         Value::Array(list) => {
             let Some(items) = schema.get("items") else { return Ok(()) };
             let mut each = list.iter_mut().enumerate();
-            each.try_for_each(|(at, item)| check(items, item, &format!("{name}[{at}]")))
+            each.try_for_each(|(at, item)| check_value(items, item, &format!("{name}[{at}]")))
         }
-        Value::Object(all) => members(schema, all, name),
+        Value::Object(all) => check_members(schema, all, name),
         _ => Ok(()),
     }
 }
 
-fn types(schema: &Value) -> Vec<&str> {
+fn declared_types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -111,7 +113,7 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn is(value: &Value, kind: &str) -> bool {
+fn has_type(value: &Value, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
@@ -124,7 +126,7 @@ fn is(value: &Value, kind: &str) -> bool {
 }
 
 /// Whether it is a whole number; `3.0` becomes `3`.
-fn whole(value: &mut Value) -> bool {
+fn normalize_integer(value: &mut Value) -> bool {
     if let Some(number) = value.as_f64().filter(|_| value.is_f64())
         && number.fract() == 0.0
         && number.abs() <= EXACT
@@ -135,7 +137,7 @@ fn whole(value: &mut Value) -> bool {
     value.is_i64() || value.is_u64()
 }
 
-fn within(schema: &Value, value: &Value) -> bool {
+fn is_within_bounds(schema: &Value, value: &Value) -> bool {
     let bound = |word: &str| schema.get(word);
     let count = |word: &str| bound(word).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
     let sized = |size: usize, least: &str, most: &str| {
@@ -164,19 +166,19 @@ fn at_most(a: &Value, b: &Value) -> bool {
 }
 
 /// What fits a schema, in words.
-fn expected(schema: &Value) -> String {
+fn describe_schema(schema: &Value) -> String {
     if let Some(words) = schema.get("enum").and_then(Value::as_array) {
         let words: Vec<String> = words.iter().map(Value::to_string).collect();
         return if words.len() == 1 { words.join("") } else { format!("one of {}", words.join(", ")) };
     }
-    let types = types(schema);
+    let types = declared_types(schema);
     if types.is_empty() {
         return "a value".into();
     }
-    types.iter().map(|kind| one(schema, kind)).collect::<Vec<_>>().join(" or ")
+    types.iter().map(|kind| describe_type(schema, kind)).collect::<Vec<_>>().join(" or ")
 }
 
-fn one(schema: &Value, kind: &str) -> String {
+fn describe_type(schema: &Value, kind: &str) -> String {
     let bound = |word: &str| schema.get(word).map(Value::to_string);
     let range = |least: &str, most: &str, unit: &str| match (bound(least), bound(most)) {
         (Some(least), Some(most)) => {
@@ -192,7 +194,8 @@ fn one(schema: &Value, kind: &str) -> String {
         "number" => format!("a number{}", range("minimum", "maximum", "")),
         "boolean" => "true or false".into(),
         "array" => {
-            let each = schema.get("items").map(|items| format!(", each {}", expected(items))).unwrap_or_default();
+            let each =
+                schema.get("items").map(|items| format!(", each {}", describe_schema(items))).unwrap_or_default();
             format!("a list{}{each}", range("minItems", "maxItems", " items"))
         }
         "object" => "an object".into(),
@@ -201,7 +204,7 @@ fn one(schema: &Value, kind: &str) -> String {
 }
 
 /// A value in a message: shortened, and a long string by its length.
-fn shown(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::String(text) if text.chars().count() > SHOWN => format!("{} characters", text.chars().count()),
         Value::Array(list) if list.len() > 8 => format!("{} items", list.len()),

@@ -1,4 +1,4 @@
-//! One built-in server: its catalog, and the way of a call to its tools and material. What a model can mend (a wrong
+//! One built-in server: its catalog, and the way of a call to its tools and its provider. What a model can mend (a wrong
 //! argument, an operation that failed) is a result with `isError`; what a client did wrong is an error.
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,10 +22,10 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::material::{Material, Target, Teller, Wanted};
-use crate::registry::{Ended, Entry, Registry};
-use crate::tool::{Arguments, Card, Client, Effect, MAX_TIMEOUT, Mistake, Output, TIMEOUT, Tool};
-use crate::{Parts, schema, strict};
+use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Provider};
+use crate::registry::{CallOutcome, Entry, Registry};
+use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, TIMEOUT, Tool, ToolError, ToolSpec};
+use crate::{PreparedServer, schema, strict};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
@@ -36,11 +36,11 @@ const VALUES: usize = 100;
 const CALLS: Bounds = Bounds { running: 32, waiting: 128 };
 
 /// What a category is made of.
-pub(crate) struct Made {
+pub(crate) struct ServerDefinition {
     /// For models: what the server is for.
     pub(crate) instructions: String,
     pub(crate) tools: Vec<Box<dyn Tool>>,
-    pub(crate) material: Option<Arc<dyn Material>>,
+    pub(crate) provider: Option<Arc<dyn Provider>>,
 }
 
 /// A built-in server.
@@ -51,7 +51,7 @@ pub(crate) struct Server {
     instructions: Arc<str>,
     tools: Vec<Arc<Entry>>,
     by_name: HashMap<Box<str>, Arc<Entry>>,
-    material: Option<Arc<dyn Material>>,
+    provider: Option<Arc<dyn Provider>>,
     registry: Arc<Registry>,
     events: Events,
     /// How many want to hear of each resource.
@@ -63,7 +63,7 @@ impl Server {
     pub(crate) fn start(
         slug: &'static str,
         version: &str,
-        Parts { instructions, tools, material, trouble }: Parts,
+        PreparedServer { instructions, tools, provider, trouble }: PreparedServer,
         registry: Arc<Registry>,
         events: Events,
     ) -> Arc<Self> {
@@ -85,16 +85,16 @@ impl Server {
             instructions: instructions.into(),
             tools,
             by_name,
-            material,
+            provider,
             registry,
             events,
             subscriptions: Mutex::default(),
             calls: ConcurrencyLimit::new(CALLS, Charge::Turns, None),
         });
-        if let Some(material) = &server.material {
-            material.attach(Teller(Arc::downgrade(&server)));
+        if let Some(provider) = &server.provider {
+            provider.attach(ChangeNotifier(Arc::downgrade(&server)));
         }
-        server.read_lists();
+        server.rebuild_catalog();
         server
     }
 
@@ -102,19 +102,19 @@ impl Server {
         self.slug
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn send_event(&self, event: Event) {
         // Nobody listens before the gateway runs, and it reads every list then.
         let _ = self.events.send(event);
     }
 
     /// Reads every list again.
-    pub(crate) fn read_lists(&self) {
+    pub(crate) fn rebuild_catalog(&self) {
         let list = |kind: ListKind| -> Vec<Item> {
-            let own = self.tools.iter().filter(|_| kind == ListKind::Tools).map(|entry| entry.card.item());
-            let more = self.material.as_ref().map(|m| m.items(kind)).unwrap_or_default();
-            own.chain(more).filter_map(|item| entry(&item, kind)).collect()
+            let own = self.tools.iter().filter(|_| kind == ListKind::Tools).map(|entry| entry.spec.list_item());
+            let more = self.provider.as_ref().map(|m| m.items(kind)).unwrap_or_default();
+            own.chain(more).filter_map(|item| build_item(&item, kind)).collect()
         };
-        let offers = self.material.as_ref().map(|m| m.offers()).unwrap_or_default();
+        let offers = self.provider.as_ref().map(|m| m.offers()).unwrap_or_default();
         let catalog = Catalog {
             version: self.catalog.load().version + 1,
             tools: list(ListKind::Tools),
@@ -126,48 +126,48 @@ impl Server {
             ..Catalog::default()
         };
         self.catalog.store(Arc::new(catalog));
-        self.tell(Event::Changed { slug: self.slug.into() });
+        self.send_event(Event::Changed { slug: self.slug.into() });
     }
 
-    async fn answer(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
+    async fn answer_call(&self, call: &Call<'_>) -> Result<Value, (i64, String)> {
         let invalid = |words: String| (code::INVALID_PARAMS, words);
         let client = Client { conversation: call.conversation.clone(), sight: call.sight };
-        let material = self.material.as_ref();
+        let provider = self.provider.as_ref();
         match call.method {
-            Method::ToolsCall => self.tool(call, client).await.map_err(invalid),
+            Method::ToolsCall => self.call_tool(call, client).await.map_err(invalid),
             Method::PromptsGet => {
-                let material = material.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
-                let arguments = object(call, "arguments").map_err(invalid)?;
-                material.prompt(call.target, &arguments, client).await.map_err(invalid)
+                let provider = provider.ok_or_else(|| invalid(format!("unknown prompt: {}", call.target)))?;
+                let arguments = read_object(call, "arguments").map_err(invalid)?;
+                provider.prompt(call.target, &arguments, client).await.map_err(invalid)
             }
             Method::ResourcesRead => {
-                let material = material.ok_or_else(|| invalid("resource not found".into()))?;
-                match material.read(call.target, client).await.map_err(|words| (code::INTERNAL, words))? {
+                let provider = provider.ok_or_else(|| invalid("resource not found".into()))?;
+                match provider.read(call.target, client).await.map_err(|words| (code::INTERNAL, words))? {
                     Some(contents) => Ok(contents.result()),
                     None => Err(invalid("resource not found".into())),
                 }
             }
-            Method::Complete => self.complete(call).map_err(invalid),
+            Method::Complete => self.complete_argument(call).map_err(invalid),
             other => Err((code::METHOD_NOT_FOUND, format!("method not found: {}", other.as_str()))),
         }
     }
 
-    async fn tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
+    async fn call_tool(&self, call: &Call<'_>, client: Client<'_>) -> Result<Value, String> {
         let entry = self.by_name.get(call.target).ok_or_else(|| format!("unknown tool: {}", call.target))?;
-        let mut arguments = object(call, "arguments")?;
+        let mut arguments = read_object(call, "arguments")?;
         let mut run = self.registry.begin(entry);
-        let limit = call.timeout.unwrap_or(entry.card.timeout).min(MAX_TIMEOUT);
-        let outcome = match schema::fit(&entry.card.input, &mut arguments) {
+        let limit = call.timeout.unwrap_or(entry.spec.timeout).min(MAX_TIMEOUT);
+        let outcome = match schema::check_arguments(&entry.spec.input, &mut arguments) {
             Ok(()) => match tokio::time::timeout(limit, entry.tool.run(Arguments(arguments), client)).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(late(&entry.card, limit)),
+                Err(_) => Err(timeout_error(&entry.spec, limit)),
             },
-            Err(words) => Err(Mistake(words)),
+            Err(words) => Err(ToolError(words)),
         };
-        let (result, ended) = match outcome.and_then(|output| result(output, entry.card.cap)) {
-            Ok(result) => (result, Ended::Success),
-            Err(mistake) => {
-                (json!({"content": [{"type": "text", "text": mistake.0}], "isError": true}), Ended::Failure)
+        let (result, ended) = match outcome.and_then(|output| build_result(output, entry.spec.cap)) {
+            Ok(result) => (result, CallOutcome::Success),
+            Err(error) => {
+                (json!({"content": [{"type": "text", "text": error.0}], "isError": true}), CallOutcome::Failure)
             }
         };
         run.ended = ended;
@@ -175,21 +175,21 @@ impl Server {
     }
 
     /// A place among the calls that run at once; none is needed to wait for another server.
-    async fn enter(&self, call: &Call<'_>, limit: Duration) -> Result<Option<Permit>, Failure> {
+    async fn acquire_permit(&self, call: &Call<'_>, limit: Duration) -> Result<Option<Permit>, Failure> {
         let entry = self.by_name.get(call.target).filter(|_| call.method == Method::ToolsCall);
-        if entry.is_some_and(|entry| entry.card.asks_servers) {
+        if entry.is_some_and(|entry| entry.spec.asks_servers) {
             return Ok(None);
         }
         if let Some(permit) = self.calls.try_acquire(call.caller.principal) {
             return Ok(Some(permit));
         }
         match tokio::time::timeout(limit, Box::pin(self.calls.acquire(call.caller.principal))).await {
-            Ok(permit) => permit.map(Some).map_err(|refused| self.refused(refused)),
-            Err(_) => Err(self.refused(Refused::Full)),
+            Ok(permit) => permit.map(Some).map_err(|refused| self.overload_failure(refused)),
+            Err(_) => Err(self.overload_failure(Refused::Full)),
         }
     }
 
-    fn refused(&self, refused: Refused) -> Failure {
+    fn overload_failure(&self, refused: Refused) -> Failure {
         let words = match refused {
             Refused::Displaced => "too many calls of this caller wait for it, and others wait as well".to_owned(),
             Refused::Full | Refused::PoolFull => {
@@ -199,17 +199,17 @@ impl Server {
         Failure::new(FailureKind::Overloaded, words).retry_after(self.calls.expected_wait())
     }
 
-    fn complete(&self, call: &Call<'_>) -> Result<Value, String> {
-        let reference = object(call, "ref")?;
-        let argument = object(call, "argument")?;
+    fn complete_argument(&self, call: &Call<'_>) -> Result<Value, String> {
+        let reference = read_object(call, "ref")?;
+        let argument = read_object(call, "argument")?;
         let part = |name: &str| argument.get(name).and_then(Value::as_str).unwrap_or_default();
         let target = match reference.get("type").and_then(Value::as_str) {
-            Some("ref/prompt") => Target::Prompt(call.target),
-            Some("ref/resource") => Target::Resource(call.target),
+            Some("ref/prompt") => CompletionTarget::Prompt(call.target),
+            Some("ref/resource") => CompletionTarget::Resource(call.target),
             _ => return Err("`params.ref` must be a ref/prompt or a ref/resource".into()),
         };
-        let wanted = Wanted { target, argument: part("name"), typed: part("value") };
-        let mut values = self.material.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
+        let wanted = CompletionRequest { target, argument: part("name"), typed: part("value") };
+        let mut values = self.provider.as_ref().map(|m| m.complete(&wanted)).unwrap_or_default();
         let total = values.len();
         values.truncate(VALUES);
         Ok(json!({"completion": {"values": values, "total": total, "hasMore": total > VALUES}}))
@@ -217,13 +217,13 @@ impl Server {
 }
 
 /// What a tool that took too long says.
-fn late(card: &Card, limit: Duration) -> Mistake {
-    let done = match card.effect {
+fn timeout_error(spec: &ToolSpec, limit: Duration) -> ToolError {
+    let done = match spec.effect {
         Effect::Reads => "",
         Effect::Writes { .. } => " It may have changed something before: look before you call it again.",
     };
-    let name = &card.name;
-    Mistake(format!(
+    let name = &spec.name;
+    ToolError(format!(
         "`{name}` did not end within {} s, its time limit, and was stopped. Ask for less at once, such as a narrower \
          place or fewer results, or try again later.{done}",
         limit.as_secs_f64()
@@ -231,7 +231,7 @@ fn late(card: &Card, limit: Duration) -> Mistake {
 }
 
 /// A member of `params` that must be an object, as policy left it; empty when it is absent.
-fn object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
+fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
     let replaced = call.replaced.iter().find(|(replaced, _)| *replaced == name);
     let text = match replaced {
         Some((_, value)) => value.as_deref(),
@@ -246,7 +246,7 @@ fn object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// The result of `tools/call`, within its bound.
-fn result(output: Output, cap: usize) -> Result<Value, Mistake> {
+fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
     let content = match output.content.is_empty() {
         true => vec![json!({"type": "text", "text": output.structured.to_string()})],
         false => output.content,
@@ -254,12 +254,12 @@ fn result(output: Output, cap: usize) -> Result<Value, Mistake> {
     let result = json!({"content": content, "structuredContent": output.structured, "isError": false});
     let size = result.to_string().len();
     if size > cap {
-        return Err(Mistake(format!("the result has {size} bytes and at most {cap} are possible; ask for less")));
+        return Err(ToolError(format!("the result has {size} bytes and at most {cap} are possible; ask for less")));
     }
     Ok(result)
 }
 
-fn entry(item: &Value, kind: ListKind) -> Option<Item> {
+fn build_item(item: &Value, kind: ListKind) -> Option<Item> {
     let key = item.get(kind.key())?.as_str()?.into();
     Some(Item { key, text: item.to_string().into(), headers: None })
 }
@@ -288,11 +288,11 @@ impl Upstream for Server {
                 let words = format!("it did not end within {} s", limit.as_secs_f64());
                 Failure::new(FailureKind::Timeout, words).after_send()
             };
-            let _permit = self.enter(&call, limit).await?;
+            let _permit = self.acquire_permit(&call, limit).await?;
             let answer = match call.method {
                 // Tools have limits of their own, and results that say so.
-                Method::ToolsCall => self.answer(&call).await,
-                _ => tokio::time::timeout(limit, self.answer(&call)).await.map_err(late)?,
+                Method::ToolsCall => self.answer_call(&call).await,
+                _ => tokio::time::timeout(limit, self.answer_call(&call)).await.map_err(late)?,
             };
             let text = match answer {
                 Ok(result) => write::result(b"0", result.to_string().as_bytes()),
@@ -314,8 +314,8 @@ impl Upstream for Server {
         Box::pin(async move {
             // What cannot be read cannot be subscribed to either, and is not there, whatever is wrong with it.
             let refused = |words: String| Failure::new(FailureKind::NotFound, words);
-            let material =
-                self.material.as_ref().ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
+            let provider =
+                self.provider.as_ref().ok_or_else(|| refused("the server does not offer subscriptions".into()))?;
             let mut all = self.subscriptions.lock();
             if let Some(count) = all.get_mut(uri) {
                 *count += 1;
@@ -324,7 +324,7 @@ impl Upstream for Server {
             if all.len() >= SUBSCRIPTIONS {
                 return Err(Failure::new(FailureKind::Overloaded, "too many resources are subscribed to"));
             }
-            material.subscribe(uri).map_err(refused)?;
+            provider.subscribe(uri).map_err(refused)?;
             all.insert(uri.to_owned(), 1);
             Ok(())
         })
@@ -337,8 +337,8 @@ impl Upstream for Server {
             *count -= 1;
             if *count == 0 {
                 all.remove(uri);
-                if let Some(material) = &self.material {
-                    material.unsubscribe(uri);
+                if let Some(provider) = &self.provider {
+                    provider.unsubscribe(uri);
                 }
             }
         })

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use lockgate_policy::command::Command;
 use tokio::sync::Semaphore;
 
-use crate::server::Made;
+use crate::server::ServerDefinition;
 use folder::Folders;
 use launch::Launchers;
 use program::Program;
@@ -42,7 +42,7 @@ struct Shell {
 }
 
 /// Makes the server, or says why it cannot be trusted to run.
-pub(crate) fn made(config: &Config) -> Result<Made, String> {
+pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     let landlock = confine::wanted(config.landlock, confine::found())?;
     let folders = Folders::open(&config.roots)?;
     let mut spec = config.rule.clone();
@@ -69,13 +69,13 @@ pub(crate) fn made(config: &Config) -> Result<Made, String> {
         .map_err(|error| format!("no thread for its launchers: {error}"))?;
     let launchers = Arc::new(launchers);
     let shell = Arc::new(Shell { rule, programs, folders, landlock, places, launchers, config: config.clone() });
-    Ok(Made {
+    Ok(ServerDefinition {
         instructions:
             "Runs allowed programs, such as grep, find and git, in the folders it was given. There is no shell: \
                        no pipes, no redirection, no wildcards, one program a call."
                 .into(),
         tools: vec![Box::new(execute::Execute::new(shell))],
-        material: None,
+        provider: None,
     })
 }
 

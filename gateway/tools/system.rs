@@ -10,25 +10,25 @@ use std::sync::Arc;
 
 use crate::About;
 use crate::registry::Registry;
-use crate::server::Made;
-use crate::tally::Tally;
-use crate::tool::{Client, Mistake};
+use crate::server::ServerDefinition;
+use crate::stats::Stats;
+use crate::tool::{Client, ToolError};
 
-pub(crate) fn made(about: &About, registry: &Arc<Registry>, tally: &Arc<Tally>) -> Made {
-    Made {
+pub(crate) fn build(about: &About, registry: &Arc<Registry>, stats: &Arc<Stats>) -> ServerDefinition {
+    ServerDefinition {
         instructions: "Use these tools to find out what this gateway is and why a server may be missing.".into(),
         tools: vec![
             Box::new(about::Info(about.clone())),
             Box::new(about::Health(about.clone())),
             Box::new(about::Servers),
-            Box::new(tools::Tools::new(registry, tally)),
+            Box::new(tools::Tools::new(registry, stats)),
             Box::new(resources::List),
             Box::new(resources::Read),
         ],
-        material: None,
+        provider: None,
     }
 }
 
-fn sight<'a>(client: &Client<'a>) -> Result<&'a dyn lockgate_upstream::Sight, Mistake> {
-    client.sight().ok_or_else(|| Mistake::new("nobody in particular calls, so there is nothing to show"))
+fn sight<'a>(client: &Client<'a>) -> Result<&'a dyn lockgate_upstream::Sight, ToolError> {
+    client.sight().ok_or_else(|| ToolError::new("nobody in particular calls, so there is nothing to show"))
 }

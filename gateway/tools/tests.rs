@@ -81,7 +81,8 @@ impl Rig {
             let tools = self.server(slug).catalog();
             let item = tools.items(ListKind::Tools).iter().find(|item| &*item.key == own).unwrap();
             let item: Value = serde_json::from_slice(&item.text).unwrap();
-            schema::fit(&item["outputSchema"], &mut structured).unwrap_or_else(|words| panic!("{name}: {words}"));
+            schema::check_arguments(&item["outputSchema"], &mut structured)
+                .unwrap_or_else(|words| panic!("{name}: {words}"));
             Ok(result["structuredContent"].clone())
         } else {
             Err(result["content"][0]["text"].as_str().unwrap().to_owned())

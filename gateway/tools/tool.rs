@@ -1,4 +1,4 @@
-//! What a built-in tool is: a card for the model, and an asynchronous function from checked arguments to a result. It
+//! What a built-in tool is: a spec for clients and models, and an asynchronous function from checked arguments to a result. It
 //! knows nothing of messages; `server.rs` reads and writes those.
 
 use std::borrow::Cow;
@@ -10,25 +10,25 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_upstream::{BoxFuture, Conversation, Sight};
 use serde_json::{Map, Value, json};
 
-/// How long a call may take when its card says nothing.
+/// How long a call may take when its spec says nothing.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long any call may take.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
-/// Largest result in bytes when the card says nothing.
+/// Largest result in bytes when the spec says nothing.
 const CAP: usize = 10 << 20;
 
 /// A tool of a built-in server. One file, or one struct, each.
 pub(crate) trait Tool: Send + Sync + 'static {
     /// What clients see; read once.
-    fn card(&self) -> Card;
+    fn spec(&self) -> ToolSpec;
 
-    /// Runs it with arguments that fit the card, defaults filled in. Dropping the future cancels it.
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>>;
+    /// Runs it with arguments that fit the spec, defaults filled in. Dropping the future cancels it.
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>>;
 }
 
-/// What clients see of a tool, and its bounds. Made by [`Card::new`]; says "reads only, within the gateway" unless told.
+/// What clients see of a tool, and its bounds. Made by [`ToolSpec::new`]; says "reads only, within the gateway" unless told.
 #[derive(Clone, Debug)]
-pub(crate) struct Card {
+pub(crate) struct ToolSpec {
     /// `category/name`.
     pub(crate) name: Cow<'static, str>,
     pub(crate) title: Cow<'static, str>,
@@ -62,7 +62,7 @@ pub(crate) enum Effect {
     Writes { destructive: bool, idempotent: bool },
 }
 
-impl Card {
+impl ToolSpec {
     pub(crate) fn new(
         name: impl Into<Cow<'static, str>>,
         title: impl Into<Cow<'static, str>>,
@@ -80,20 +80,20 @@ impl Card {
             asks_servers: false,
             timeout: TIMEOUT,
             cap: CAP,
-            input: object(json!({}), &[]),
-            output: object(json!({}), &[]),
+            input: object_schema(json!({}), &[]),
+            output: object_schema(json!({}), &[]),
         }
     }
 
     /// Properties of the arguments, each a schema, and which of them are required.
     pub(crate) fn input(mut self, properties: Value, required: &[&str]) -> Self {
-        self.input = object(properties, required);
+        self.input = object_schema(properties, required);
         self
     }
 
     /// Properties of the structured result, and which of them are always there.
     pub(crate) fn output(mut self, properties: Value, required: &[&str]) -> Self {
-        self.output = object(properties, required);
+        self.output = object_schema(properties, required);
         self
     }
 
@@ -134,18 +134,18 @@ impl Card {
     }
 
     /// The category and the tool's own name in its server.
-    pub(crate) fn parts(&self) -> Option<(&str, &str)> {
+    pub(crate) fn split_name(&self) -> Option<(&str, &str)> {
         self.name.split_once('/')
     }
 
     /// The item of `tools/list`.
-    pub(crate) fn item(&self) -> Value {
+    pub(crate) fn list_item(&self) -> Value {
         let (reads, destructive, idempotent) = match self.effect {
             Effect::Reads => (true, false, true),
             Effect::Writes { destructive, idempotent } => (false, destructive, idempotent),
         };
         json!({
-            "name": self.parts().map_or(&*self.name, |(_, own)| own),
+            "name": self.split_name().map_or(&*self.name, |(_, own)| own),
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input,
@@ -163,13 +163,13 @@ impl Card {
 }
 
 /// The schema of a list of objects, of which nothing else is known.
-pub(crate) fn list_of(properties: Value, required: &[&str]) -> Value {
+pub(crate) fn list_schema(properties: Value, required: &[&str]) -> Value {
     let mut item = json!({"type": "object", "required": required, "additionalProperties": false});
     item["properties"] = properties;
     json!({"type": "array", "items": item})
 }
 
-fn object(properties: Value, required: &[&str]) -> Value {
+fn object_schema(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object", "required": required, "additionalProperties": false
@@ -181,7 +181,7 @@ fn object(properties: Value, required: &[&str]) -> Value {
 /// What a tool gives back.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Fits the card's output schema.
+    /// Fits the spec's output schema.
     pub(crate) structured: Value,
     /// Content for the model; the structured result as JSON text when there is none.
     pub(crate) content: Vec<Value>,
@@ -202,9 +202,9 @@ impl std::convert::From<Value> for Output {
 
 /// The operation failed: one sentence that says why, and what to do instead. The client gets it as an `isError` result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mistake(pub(crate) String);
+pub(crate) struct ToolError(pub(crate) String);
 
-impl Mistake {
+impl ToolError {
     pub(crate) fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
@@ -220,8 +220,8 @@ impl Arguments {
     }
 
     /// A string that is required or has a default.
-    pub(crate) fn text(&self, name: &str) -> Result<&str, Mistake> {
-        self.maybe_text(name).ok_or_else(|| Mistake(format!("the argument `{name}` is missing; expected a string")))
+    pub(crate) fn text(&self, name: &str) -> Result<&str, ToolError> {
+        self.maybe_text(name).ok_or_else(|| ToolError(format!("the argument `{name}` is missing; expected a string")))
     }
 
     pub(crate) fn maybe_text(&self, name: &str) -> Option<&str> {
@@ -229,9 +229,9 @@ impl Arguments {
     }
 
     /// A whole number that is required or has a default.
-    pub(crate) fn whole(&self, name: &str) -> Result<u64, Mistake> {
+    pub(crate) fn whole(&self, name: &str) -> Result<u64, ToolError> {
         self.maybe_whole(name)
-            .ok_or_else(|| Mistake(format!("the argument `{name}` is missing; expected a whole number")))
+            .ok_or_else(|| ToolError(format!("the argument `{name}` is missing; expected a whole number")))
     }
 
     pub(crate) fn maybe_whole(&self, name: &str) -> Option<u64> {

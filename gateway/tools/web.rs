@@ -20,7 +20,7 @@ use lockgate_egress::{Guard, Resolve, System, Visitor};
 use lockgate_policy::url::Url as Rule;
 
 use crate::About;
-use crate::server::Made;
+use crate::server::ServerDefinition;
 use headers::Headers;
 
 /// What both tools use.
@@ -32,12 +32,12 @@ struct Web {
     user_agent: HeaderValue,
 }
 
-pub(crate) fn made(config: &Config, about: &About) -> Result<Made, String> {
+pub(crate) fn build(config: &Config, about: &About) -> Result<ServerDefinition, String> {
     resolving(config, about, Arc::new(System))
 }
 
-fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Result<Made, String> {
-    let proxy = config.proxy.as_ref().map(Proxy::made).transpose()?;
+fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Result<ServerDefinition, String> {
+    let proxy = config.proxy.as_ref().map(Proxy::build).transpose()?;
     let guard = Guard::new(config.networks.clone());
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
@@ -46,13 +46,13 @@ fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Resu
         user_agent: HeaderValue::from_str(&config.user_agent).map_err(|_| "user_agent: no header can hold it")?,
         config: config.clone(),
     });
-    Ok(Made {
+    Ok(ServerDefinition {
         instructions:
             "Reach web servers: `fetch` reads a page as text, `request` talks to an API. Only allowed hosts can be \
                        reached, and never addresses of the own network."
                 .into(),
         tools: vec![Box::new(request::Request(Arc::clone(&web))), Box::new(fetch::Fetch(web))],
-        material: None,
+        provider: None,
     })
 }
 

@@ -197,7 +197,11 @@ fn words_fit_a_tool_however_its_name_is_spelled() {
     for own in ["delete_all", "fileDelete", "DELETE", "dropTable2", "a-drop", "gitForcePush"] {
         assert!(about(final_words(), own, Kind::Tool), "{own}");
         assert!(!about(json!({"not_words": ["delete", "drop", "force push"]}), own, Kind::Tool), "{own}");
-        assert!(!about(json!({"words": ["delete", "drop"], "not_words": ["^delete", "{drop,push}*", "file"]}), own, Kind::Tool));
+        assert!(!about(
+            json!({"words": ["delete", "drop"], "not_words": ["^delete", "{drop,push}*", "file"]}),
+            own,
+            Kind::Tool
+        ));
     }
     for own in ["undelete", "list", "dropdown", "push_force"] {
         assert!(!about(final_words(), own, Kind::Tool), "{own}");
@@ -206,7 +210,9 @@ fn words_fit_a_tool_however_its_name_is_spelled() {
     assert!(about(json!({"tools": ["drop-box/*"], "words": ["get"]}), "get_x", Kind::Tool));
     assert!(!about(json!({"tools": ["other/*"], "words": ["get"]}), "get_x", Kind::Tool));
     for kind in [Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion] {
-        assert!(!about(json!({"words": ["delete"]}), "delete", kind) && !about(json!({"not_words": ["x"]}), "delete", kind));
+        assert!(
+            !about(json!({"words": ["delete"]}), "delete", kind) && !about(json!({"not_words": ["x"]}), "delete", kind)
+        );
     }
 }
 

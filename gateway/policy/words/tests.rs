@@ -55,12 +55,40 @@ fn names_are_split_at_separators_case_and_digits() {
 #[test]
 fn a_word_fits_every_spelling_and_no_part_of_another() {
     for name in [
-        "delete", "delete_file", "file-delete", "files.delete", "deleteFile", "fileDelete", "DELETE_ALL", "ALL_DELETE", "fileDELETE",
-        "delete2", "x2delete", "getAndDelete", "DBDelete", "deleteAFile", "de_lete", "deLete", "de\u{200b}lete", "ｄｅｌｅｔｅ",
+        "delete",
+        "delete_file",
+        "file-delete",
+        "files.delete",
+        "deleteFile",
+        "fileDelete",
+        "DELETE_ALL",
+        "ALL_DELETE",
+        "fileDELETE",
+        "delete2",
+        "x2delete",
+        "getAndDelete",
+        "DBDelete",
+        "deleteAFile",
+        "de_lete",
+        "deLete",
+        "de\u{200b}lete",
+        "ｄｅｌｅｔｅ",
     ] {
         assert!(has(name, "delete") && has(name, "Delete") && has(name, "DELETE"), "{name}");
     }
-    for name in ["undelete", "deleted", "deletes", "undeleteFile", "DELETED", "bulkdelete", "delet_x", "dele", "", "délete", "d"] {
+    for name in [
+        "undelete",
+        "deleted",
+        "deletes",
+        "undeleteFile",
+        "DELETED",
+        "bulkdelete",
+        "delet_x",
+        "dele",
+        "",
+        "délete",
+        "d",
+    ] {
         assert!(!has(name, "delete"), "{name}");
     }
     for name in ["listPRs", "list_prs", "PRS", "getPrsOf"] {

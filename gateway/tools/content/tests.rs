@@ -336,6 +336,6 @@ fn everything_wrong_is_said_at_once_and_where() {
     ] {
         assert!(said.iter().any(|words| words.starts_with(&format!("{place}: "))), "{place} in {said:#?}");
     }
-    assert!(made(&wrong).is_err());
+    assert!(build(&wrong).is_err());
     assert!(Config { prompts: Vec::new(), ..empty() }.problems().is_empty());
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value, json};
 
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 /// Whole numbers up to here are JSON numbers; larger ones are strings, because many readers of JSON would round them.
 const MAX_SAFE: u64 = (1 << 53) - 1;
@@ -25,17 +25,17 @@ pub(super) struct Ask {
 
 impl Ask {
     /// The statement ran into its timeout.
-    pub(super) fn late(&self) -> Mistake {
+    pub(super) fn late(&self) -> ToolError {
         let instead = match self.own {
             true => "try again in a moment",
             false => "ask for less, see its plan with `explain`, or give it a larger `timeout_ms`",
         };
-        Mistake::new(format!("the statement took longer than {} ms: {instead}", self.timeout.as_millis()))
+        ToolError::new(format!("the statement took longer than {} ms: {instead}", self.timeout.as_millis()))
     }
 
     /// A single value does not fit.
-    pub(super) fn large(&self) -> Mistake {
-        Mistake::new(format!(
+    pub(super) fn large(&self) -> ToolError {
+        ToolError::new(format!(
             "a value is larger than an answer may be ({} bytes): select its length, or parts of it with substr",
             self.max_bytes
         ))

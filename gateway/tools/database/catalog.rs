@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::embedded::Owner;
 use super::{Link, Shared};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Most tables, or columns of one, that are told at once.
 pub(super) const MAX_ROWS: usize = 2000;
@@ -120,8 +120,8 @@ fn schema_argument() -> Value {
 pub(super) struct Tables(pub(super) Arc<Shared>);
 
 impl Tool for Tables {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/tables",
             "Tables of a database",
             format!(
@@ -149,7 +149,7 @@ impl Tool for Tables {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let offset = arguments.whole("offset")?;
@@ -170,8 +170,8 @@ impl Tool for Tables {
 pub(super) struct Schema(pub(super) Arc<Shared>);
 
 impl Tool for Schema {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/schema",
             "Schema of a table",
             "Describes one table or view: columns with type, nullability and default, its keys and its indexes.",
@@ -196,7 +196,7 @@ impl Tool for Schema {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let (table, owner) = (arguments.text("table")?, Owner::of(&client));
@@ -206,11 +206,11 @@ impl Tool for Schema {
             let mut objects = async |sql| {
                 let answer = link.run(&self.0.own(sql, names()), Some(&owner)).await?;
                 truncated |= answer.truncated.is_some();
-                Ok::<Vec<Value>, Mistake>(answer.objects().collect())
+                Ok::<Vec<Value>, ToolError>(answer.objects().collect())
             };
             let mut columns = objects(columns).await?;
             if columns.is_empty() {
-                return Err(Mistake::new("there is no such table, or it may not be read: `tables` lists them"));
+                return Err(ToolError::new("there is no such table, or it may not be read: `tables` lists them"));
             }
             for column in &mut columns {
                 // MySQL and SQLite have no booleans of their own.

@@ -4,7 +4,7 @@ mod record;
 
 use std::collections::HashSet;
 
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 use record::{Damage, Field, Records};
 
 const MAX_COLUMNS: usize = 500;
@@ -82,7 +82,7 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn read(text: String) -> Result<Self, Mistake> {
+    pub(super) fn read(text: String) -> Result<Self, ToolError> {
         let (mut records, mut record) = (Records::new(&text), Vec::new());
         records.next(&mut record).map_err(damaged)?;
         let names = header(&record)?;
@@ -134,7 +134,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    pub(super) fn next_row(&mut self) -> Result<Option<Vec<Option<&str>>>, Mistake> {
+    pub(super) fn next_row(&mut self) -> Result<Option<Vec<Option<&str>>>, ToolError> {
         let more = self.records.next(&mut self.record).map_err(damaged)?;
         Ok(more.map(|_| self.record.iter().map(Field::value).collect()))
     }
@@ -162,9 +162,11 @@ fn plain_real(value: &str) -> bool {
         && (whole == "0" || !whole.starts_with('0'))
 }
 
-fn header(record: &[Field<'_>]) -> Result<Vec<String>, Mistake> {
+fn header(record: &[Field<'_>]) -> Result<Vec<String>, ToolError> {
     if record.is_empty() || record.len() > MAX_COLUMNS {
-        return Err(Mistake::new(format!("the CSV must have 1 to {MAX_COLUMNS} columns with names in its first line")));
+        return Err(ToolError::new(format!(
+            "the CSV must have 1 to {MAX_COLUMNS} columns with names in its first line"
+        )));
     }
     let mut seen = HashSet::new();
     record
@@ -172,10 +174,10 @@ fn header(record: &[Field<'_>]) -> Result<Vec<String>, Mistake> {
         .map(|field| {
             let name = field.text.trim();
             if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-                return Err(Mistake::new(format!("a column of the CSV needs a name of 1 to {MAX_NAME} bytes")));
+                return Err(ToolError::new(format!("a column of the CSV needs a name of 1 to {MAX_NAME} bytes")));
             }
             if !seen.insert(name.to_lowercase()) {
-                return Err(Mistake::new(format!("two columns of the CSV are called {name}")));
+                return Err(ToolError::new(format!("two columns of the CSV are called {name}")));
             }
             Ok(name.to_owned())
         })
@@ -183,10 +185,10 @@ fn header(record: &[Field<'_>]) -> Result<Vec<String>, Mistake> {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn damaged(damage: Damage) -> Mistake {
+fn damaged(damage: Damage) -> ToolError {
     wrong(damage.line, damage.what)
 }
 
-fn wrong(line: usize, what: &str) -> Mistake {
-    Mistake::new(format!("the CSV cannot be read at line {line}: {what}"))
+fn wrong(line: usize, what: &str) -> ToolError {
+    ToolError::new(format!("the CSV cannot be read at line {line}: {what}"))
 }

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::config::Limits;
 use super::csv::{Kind, Sheet};
-use crate::tool::{Client, Mistake};
+use crate::tool::{Client, ToolError};
 
 /// Where imports are written down.
 const LEDGER: &str = "lockgate_imports";
@@ -65,9 +65,9 @@ impl Embedded {
     }
 
     /// A place for an import, or for what else changes a file: each has a text in memory and a thread.
-    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, Mistake> {
+    pub(super) async fn place(&self) -> Result<OwnedSemaphorePermit, ToolError> {
         let place = tokio::time::timeout(self.turn, Arc::clone(&self.places).acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or_else(|| Mistake::new(BUSY))
+        place.ok().and_then(Result::ok).ok_or_else(|| ToolError::new(BUSY))
     }
 
     /// How long a statement waits for a lock.
@@ -94,10 +94,10 @@ impl Embedded {
         uri: &str,
         sheet: &Sheet,
         mode: Mode,
-    ) -> Result<Value, Mistake> {
+    ) -> Result<Value, ToolError> {
         self.make(&self.path(owner)).map_err(|error| {
             tracing::error!(folder = %self.folder.display(), %error, "an embedded database cannot be made");
-            Mistake::new("the embedded database cannot be written: its operator finds the reason in the log")
+            ToolError::new("the embedded database cannot be written: its operator finds the reason in the log")
         })?;
         let mut connection = self.open(&self.path(owner))?;
         let transaction = writing(&mut connection)?;
@@ -120,7 +120,7 @@ impl Embedded {
                     .query_row(&format!("SELECT count(*) FROM {LEDGER}"), [], |row| row.get(0))
                     .map_err(full)?;
                 if there.is_none() && usize::try_from(count).is_ok_and(|count| count >= MAX_TABLES) {
-                    return Err(Mistake::new(format!("there are {MAX_TABLES} imported tables: drop one first")));
+                    return Err(ToolError::new(format!("there are {MAX_TABLES} imported tables: drop one first")));
                 }
                 transaction.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table))).map_err(full)?;
                 let columns: Vec<_> =
@@ -148,7 +148,7 @@ impl Embedded {
     }
 
     /// What an owner has imported. Blocks.
-    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, Mistake> {
+    pub(super) fn list(&self, owner: &Owner) -> Result<Vec<Value>, ToolError> {
         let Some(path) = self.file(owner) else { return Ok(Vec::new()) };
         let connection = self.open(&path)?;
         let sql = format!("SELECT name, uri, rows, imported_at FROM {LEDGER} ORDER BY name");
@@ -162,8 +162,8 @@ impl Embedded {
     }
 
     /// Forgets an imported table. Blocks.
-    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), Mistake> {
-        let unknown = || Mistake::new(format!("there is no imported table {table}: `imports` lists them"));
+    pub(super) fn drop_table(&self, owner: &Owner, table: &str) -> Result<(), ToolError> {
+        let unknown = || ToolError::new(format!("there is no imported table {table}: `imports` lists them"));
         let mut connection = self.open(&self.file(owner).ok_or_else(unknown)?)?;
         let transaction = writing(&mut connection)?;
         registered(&transaction, table)?.ok_or_else(unknown)?;
@@ -183,7 +183,7 @@ impl Embedded {
         file.set_permissions(Permissions::from_mode(0o600))
     }
 
-    fn open(&self, path: &Path) -> Result<Connection, Mistake> {
+    fn open(&self, path: &Path) -> Result<Connection, ToolError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(full)?;
         let ready = || -> rusqlite::Result<()> {
@@ -201,45 +201,45 @@ impl Embedded {
 }
 
 /// Takes the lock for writing at its beginning, so that it waits its turn: one that has read before is refused instead.
-fn writing(connection: &mut Connection) -> Result<Transaction<'_>, Mistake> {
+fn writing(connection: &mut Connection) -> Result<Transaction<'_>, ToolError> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(full)
 }
 
 /// The name by which a table was imported. To SQLite, names that differ in case alone are the same.
-fn registered(transaction: &Transaction<'_>, table: &str) -> Result<Option<String>, Mistake> {
+fn registered(transaction: &Transaction<'_>, table: &str) -> Result<Option<String>, ToolError> {
     let sql = format!("SELECT name FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
     transaction.query_row(&sql, [table], |row| row.get(0)).optional().map_err(full)
 }
 
-fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), Mistake> {
+fn forget(transaction: &Transaction<'_>, table: &str) -> Result<(), ToolError> {
     let sql = format!("DELETE FROM {LEDGER} WHERE name = ?1 COLLATE NOCASE");
     transaction.execute(&sql, [table]).map(|_| ()).map_err(full)
 }
 
 /// The columns of an imported table.
-fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, Mistake> {
+fn columns(transaction: &Transaction<'_>, table: &str) -> Result<Vec<(String, Kind)>, ToolError> {
     let mut statement = transaction.prepare("SELECT name, type FROM pragma_table_info(?1)").map_err(full)?;
     let column = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, Kind::of(row.get_ref(1)?.as_str()?)));
     statement.query_map([table], column).and_then(Iterator::collect).map_err(full)
 }
 
 /// Rows are appended to a table of the same columns only, and only where each value stays as it is.
-fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {
+fn fits(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
     let columns = columns(transaction, table)?;
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     if !names.iter().copied().eq(sheet.columns().map(|(name, _)| name)) {
         let expected = names.join(", ");
-        return Err(Mistake::new(format!(
+        return Err(ToolError::new(format!(
             "the columns are not those of the table ({expected}): use mode `replace`, or another table"
         )));
     }
     sheet.misfit(&columns).map_or(Ok(()), |words| {
         let instead = "import into another table, or one CSV with all rows with mode `replace`";
-        Err(Mistake::new(format!("{words}: {instead}")))
+        Err(ToolError::new(format!("{words}: {instead}")))
     })
 }
 
-fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), Mistake> {
+fn fill(transaction: &Transaction<'_>, table: &str, sheet: &Sheet) -> Result<(), ToolError> {
     let marks = vec!["?"; sheet.columns().count()].join(", ");
     let insert = format!("INSERT INTO {} VALUES ({marks})", quoted(table));
     let mut statement = transaction.prepare(&insert).map_err(full)?;
@@ -257,12 +257,14 @@ fn quoted(name: &str) -> String {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
-fn full(error: rusqlite::Error) -> Mistake {
+fn full(error: rusqlite::Error) -> ToolError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => return Mistake::new("the embedded database is full: drop imported tables first"),
-        Some(ErrorCode::DatabaseBusy) => return Mistake::new(BUSY),
+        Some(ErrorCode::DiskFull) => {
+            return ToolError::new("the embedded database is full: drop imported tables first");
+        }
+        Some(ErrorCode::DatabaseBusy) => return ToolError::new(BUSY),
         _ => {}
     }
     tracing::warn!(%error, "the embedded database failed");
-    Mistake::new("the embedded database failed: try again, or ask its operator to look at the log")
+    ToolError::new("the embedded database failed: try again, or ask its operator to look at the log")
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::embedded::Owner;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// What stands before a statement that MySQL explains.
 pub(super) const MYSQL: &str = "EXPLAIN FORMAT=JSON";
@@ -16,8 +16,8 @@ pub(super) const MYSQL: &str = "EXPLAIN FORMAT=JSON";
 pub(super) struct Explain(pub(super) Arc<Shared>);
 
 impl Tool for Explain {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/explain",
             "Explain a query",
             "Tells how the database would run a SELECT (which indexes, in which order, how many rows it expects), without \
@@ -38,12 +38,12 @@ impl Tool for Explain {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;
             if link.check(sql)? == Kind::Explain {
-                return Err(Mistake::new(
+                return Err(ToolError::new(
                     "this tool explains a SELECT: send it without EXPLAIN, or send it all to `query`",
                 ));
             }

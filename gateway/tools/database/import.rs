@@ -14,13 +14,13 @@ use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
 use super::{EMBEDDED, Shared};
 use crate::strict;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool, list_of};
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, list_schema};
 
 fn table_argument() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and _, beginning with a letter"})
 }
 
-fn table(arguments: &Arguments) -> Result<&str, Mistake> {
+fn table(arguments: &Arguments) -> Result<&str, ToolError> {
     let name = arguments.text("table")?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let own = name.to_ascii_lowercase();
@@ -29,7 +29,7 @@ fn table(arguments: &Arguments) -> Result<&str, Mistake> {
         || own.starts_with("sqlite_")
         || own.starts_with("lockgate_")
     {
-        return Err(Mistake::new(
+        return Err(ToolError::new(
             "`table` must be letters, digits and _, begin with a letter, and not with sqlite_ or lockgate_",
         ));
     }
@@ -40,21 +40,21 @@ fn table(arguments: &Arguments) -> Result<&str, Mistake> {
 async fn blocking<T: Send + 'static>(
     embedded: &Embedded,
     place: OwnedSemaphorePermit,
-    work: impl FnOnce(&Embedded) -> Result<T, Mistake> + Send + 'static,
-) -> Result<T, Mistake> {
+    work: impl FnOnce(&Embedded) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     let embedded = embedded.clone();
     let done = tokio::task::spawn_blocking(move || {
         let _place = place;
         work(&embedded)
     });
-    done.await.unwrap_or_else(|_| Err(Mistake::new("the embedded database failed")))
+    done.await.unwrap_or_else(|_| Err(ToolError::new("the embedded database failed")))
 }
 
 pub(super) struct Import(pub(super) Arc<Shared>);
 
 impl Tool for Import {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/import",
             "Import CSV",
             "Makes a table of a CSV resource (`uri` as your resource list shows it), which `query` then reads with connection \
@@ -82,14 +82,14 @@ impl Tool for Import {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (embedded, name, uri) =
                 (self.0.embedded()?, table(&arguments)?.to_owned(), arguments.text("uri")?.to_owned());
             let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
-            let nobody = || Mistake::new("nobody in particular calls, so there is no resource to read");
+            let nobody = || ToolError::new("nobody in particular calls, so there is no resource to read");
             let sight = client.sight().ok_or_else(nobody)?;
-            let text = csv_text(sight.read(&uri).await.map_err(Mistake)?, self.0.limits.import_bytes)?;
+            let text = csv_text(sight.read(&uri).await.map_err(ToolError)?, self.0.limits.import_bytes)?;
             let owner = Owner::of(&client);
             let mut made = blocking(embedded, embedded.place().await?, move |embedded| {
                 embedded.import(&owner, &name, &uri, &Sheet::read(text)?, mode)
@@ -103,17 +103,17 @@ impl Tool for Import {
 
 /// The one CSV text of a `resources/read` result, which ends here: from then on the text is there once.
 #[allow(clippy::needless_pass_by_value, reason = "it is as large as the text, and no longer needed")]
-fn csv_text(result: Bytes, most: usize) -> Result<String, Mistake> {
-    let read = strict::read(&result).map_err(|_| Mistake::new("the server's answer cannot be read"));
+fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
+    let read = strict::read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
     drop(result);
     let mut read = read?;
     let contents = read.get_mut("contents").and_then(Value::as_array_mut).map(Vec::as_mut_slice);
     let Some([content]) = contents else {
-        return Err(Mistake::new("the resource must be one text; this one has several parts, or none"));
+        return Err(ToolError::new("the resource must be one text; this one has several parts, or none"));
     };
     let kind = content.get("mimeType").and_then(Value::as_str).unwrap_or_default();
     if !kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/csv") {
-        return Err(Mistake::new(format!(
+        return Err(ToolError::new(format!(
             "the resource is not text/csv but {}",
             kind.chars().take(60).collect::<String>().escape_default()
         )));
@@ -125,13 +125,13 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, Mistake> {
     let text = match (part("text"), part("blob")) {
         (Some(text), _) => text,
         (None, Some(blob)) => {
-            let bytes = STANDARD.decode(blob).map_err(|_| Mistake::new("the resource is not base64"))?;
-            String::from_utf8(bytes).map_err(|_| Mistake::new("the CSV is not UTF-8"))?
+            let bytes = STANDARD.decode(blob).map_err(|_| ToolError::new("the resource is not base64"))?;
+            String::from_utf8(bytes).map_err(|_| ToolError::new("the CSV is not UTF-8"))?
         }
-        (None, None) => return Err(Mistake::new("the resource is empty")),
+        (None, None) => return Err(ToolError::new("the resource is empty")),
     };
     if text.len() > most {
-        return Err(Mistake::new(format!("the CSV has {} bytes, more than {most}", text.len())));
+        return Err(ToolError::new(format!("the CSV has {} bytes, more than {most}", text.len())));
     }
     Ok(text)
 }
@@ -139,14 +139,14 @@ fn csv_text(result: Bytes, most: usize) -> Result<String, Mistake> {
 pub(super) struct Imports(pub(super) Arc<Shared>);
 
 impl Tool for Imports {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/imports",
             "Imported tables",
             "Lists the tables that were imported for your organisation: name, URI they came from, rows and time.",
         )
         .output(
-            json!({"imports": list_of(
+            json!({"imports": list_schema(
                 json!({
                     "table": {"type": "string"}, "uri": {"type": "string"}, "rows": {"type": "integer"},
                     "imported_at": {"type": "string"}
@@ -160,7 +160,7 @@ impl Tool for Imports {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
             let imports = blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner)).await?;
@@ -172,8 +172,8 @@ impl Tool for Imports {
 pub(super) struct DropImport(pub(super) Arc<Shared>);
 
 impl Tool for DropImport {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "database/drop_import",
             "Drop an imported table",
             "Deletes a table that `import` made, with its rows.",
@@ -186,7 +186,7 @@ impl Tool for DropImport {
         .timeout(self.0.patience())
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
             let name = table(&arguments)?.to_owned();

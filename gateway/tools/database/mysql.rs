@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
 use super::config::{Limits, Network};
 use super::explain;
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 use place::{Ending, Name, Place};
 
 /// How long a caller waits for a place in the pool.
@@ -73,10 +73,10 @@ impl Mysql {
     }
 
     /// Runs one statement.
-    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let permit = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
-            return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
+            return Err(ToolError::new("all connections to this database are busy: try again in a moment"));
         };
         let mut place = Place::new(permit, self.ending.clone());
         let whole = async {
@@ -101,21 +101,22 @@ impl Mysql {
     }
 
     /// Connects and looks at the role.
-    async fn open(&self) -> Result<Session, Mistake> {
+    async fn open(&self) -> Result<Session, ToolError> {
         let Network { host, user, database, privileged, .. } = &self.network;
         let unreachable = |error: Error| {
             tracing::warn!(%database, %host, %error, "no connection");
             super::unreachable(&error.to_string())
         };
         let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
-        let mut conn = connect.await.map_err(|_| Mistake::new("the database does not answer"))?.map_err(unreachable)?;
+        let mut conn =
+            connect.await.map_err(|_| ToolError::new("the database does not answer"))?.map_err(unreachable)?;
         let (version, server) = place::server(&mut conn).await.map_err(unreachable)?;
         let name = Name { server, id: conn.id() };
         if !privileged {
             let grants: Vec<String> = conn.query("SHOW GRANTS").await.map_err(unreachable)?;
             if let Some(found) = grants.iter().find_map(|grant| too_much(grant)) {
                 tracing::error!(role = %user, %found, "the role may do more than read tables");
-                return Err(Mistake::new(
+                return Err(ToolError::new(
                     "the gateway does not use this database, because its role may do more than read tables",
                 ));
             }
@@ -151,19 +152,19 @@ impl Mysql {
         }
     }
 
-    fn words(&self, error: &Error, ask: &Ask) -> Mistake {
+    fn words(&self, error: &Error, ask: &Ask) -> ToolError {
         match error {
             Error::Server(server) if TIMEOUTS.contains(&server.code) => ask.late(),
             Error::Server(server) => {
                 let words: String = server.message.chars().take(500).collect();
-                Mistake::new(format!("the database refuses the statement: {words} [{}]", server.code))
+                ToolError::new(format!("the database refuses the statement: {words} [{}]", server.code))
             }
-            Error::Other(other) => Mistake::new(other.to_string()),
+            Error::Other(other) => ToolError::new(other.to_string()),
             // The driver's own type of it is not public.
             Error::Io(error) if error.to_string().contains("max_allowed_packet") => ask.large(),
             other => {
                 tracing::warn!(database = %self.network.database, error = %other, "a connection was lost");
-                Mistake::new("the connection to the database was lost: try again")
+                ToolError::new("the connection to the database was lost: try again")
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer::{Answer, Ask, Column};
 use super::config::{Limits, Network};
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 use wire::{Session, Trouble};
 
 /// How long a caller waits for a place in the pool.
@@ -66,10 +66,10 @@ impl Postgres {
     }
 
     /// Runs one statement.
-    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
         let place = tokio::time::timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
         let Ok(Ok(place)) = place else {
-            return Err(Mistake::new("all connections to this database are busy: try again in a moment"));
+            return Err(ToolError::new("all connections to this database are busy: try again in a moment"));
         };
         let mut held = Held { pool: self, session: None, place: Some(place), patience: ask.timeout + GRACE };
         let whole = async {
@@ -80,7 +80,7 @@ impl Postgres {
                 return done;
             }
             let session = self.open().await?;
-            let lost = || Mistake::new("the connection to the database was lost: try again");
+            let lost = || ToolError::new("the connection to the database was lost: try again");
             self.attempt(&mut held, session, ask, false).await.unwrap_or_else(|| Err(lost()))
         };
         tokio::time::timeout(ask.timeout + GRACE, whole).await.map_err(|_| ask.late())?
@@ -91,7 +91,7 @@ impl Postgres {
     }
 
     /// Connects and looks at the role.
-    async fn open(&self) -> Result<Session, Mistake> {
+    async fn open(&self) -> Result<Session, ToolError> {
         let unreachable = |trouble: &Trouble| {
             tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
             super::unreachable(match trouble {
@@ -106,7 +106,7 @@ impl Postgres {
             if found.as_deref() != Some("") {
                 let found = found.unwrap_or_else(|| "unknown".into());
                 tracing::error!(role = %self.network.user, %found, "the role may do more than read tables");
-                return Err(Mistake::new(
+                return Err(ToolError::new(
                     "the gateway does not use this database, because its role may do more than read tables",
                 ));
             }
@@ -121,7 +121,7 @@ impl Postgres {
         session: Session,
         ask: &Ask,
         reused: bool,
-    ) -> Option<Result<Answer, Mistake>> {
+    ) -> Option<Result<Answer, ToolError>> {
         let began = Instant::now();
         let session = held.session.insert(session);
         session.max_message = ask.max_bytes.saturating_add(1 << 16);
@@ -152,11 +152,11 @@ impl Postgres {
                 if code == CANCELED && began.elapsed() >= ask.timeout {
                     return Some(Err(ask.late()));
                 }
-                Some(Err(Mistake::new(format!("PostgreSQL refuses the statement: {words} [{code}]"))))
+                Some(Err(ToolError::new(format!("PostgreSQL refuses the statement: {words} [{code}]"))))
             }
             Err(Trouble::Lost(words)) => {
                 tracing::warn!(database = %self.network.database, words, "a connection was lost");
-                Some(Err(Mistake::new("the connection to the database was lost: try again")))
+                Some(Err(ToolError::new("the connection to the database was lost: try again")))
             }
             Err(Trouble::Large) => Some(Err(ask.large())),
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Shared;
 use super::embedded::Owner;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Rows when the caller does not say.
 const DEFAULT_ROWS: usize = 100;
@@ -16,9 +16,9 @@ const DEFAULT_ROWS: usize = 100;
 pub(super) struct Query(pub(super) Arc<Shared>);
 
 impl Tool for Query {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let most = self.0.limits.max_rows;
-        Card::new(
+        ToolSpec::new(
             "database/query",
             "Query a database",
             "Runs one SELECT, or EXPLAIN of one, with `parameters` for its values, and gives `columns` (name, type), `rows` (a list of values \
@@ -52,7 +52,7 @@ impl Tool for Query {
         .cap(self.0.limits.max_bytes.saturating_mul(6))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Ask, Column, binary, float, signed};
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 /// Steps of SQLite's machine between two looks at the clock.
 const STEPS: i32 = 1000;
@@ -38,8 +38,8 @@ pub(super) struct Sqlite {
 
 impl Sqlite {
     /// Runs one statement on a thread of its own.
-    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, Mistake> {
-        let busy = || Mistake::new("too many statements run on this database: try again in a moment");
+    pub(super) async fn run(&self, ask: &Ask) -> Result<Answer, ToolError> {
+        let busy = || ToolError::new("too many statements run on this database: try again in a moment");
         let place = tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
         let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
         let gone = Gone(Arc::new(AtomicBool::new(false)));
@@ -50,7 +50,7 @@ impl Sqlite {
             drop(place);
             done
         });
-        done.await.unwrap_or_else(|_| Err(Mistake::new("the statement could not be run")))
+        done.await.unwrap_or_else(|_| Err(ToolError::new("the statement could not be run")))
     }
 }
 
@@ -69,31 +69,31 @@ fn blocking(
     patience: Duration,
     ask: &Ask,
     gone: Arc<AtomicBool>,
-) -> Result<Answer, Mistake> {
+) -> Result<Answer, ToolError> {
     let wrong = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => ask.late(),
         Some(ErrorCode::TooBig) => ask.large(),
-        _ => Mistake::new(format!(
+        _ => ToolError::new(format!(
             "SQLite refuses the statement: {}",
             error.to_string().chars().take(500).collect::<String>()
         )),
     };
     let connection = open(path).map_err(|error| {
         tracing::warn!(?path, %error, "no database");
-        Mistake::new("the database file cannot be opened: its operator finds the reason in the log")
+        ToolError::new("the database file cannot be opened: its operator finds the reason in the log")
     })?;
     confine(&connection, rule, patience, ask, gone).map_err(wrong)?;
     let mut batch = Batch::new(&connection, &ask.sql);
-    let mut statement = batch.next().map_err(wrong)?.ok_or_else(|| Mistake::new("the statement is empty"))?;
+    let mut statement = batch.next().map_err(wrong)?.ok_or_else(|| ToolError::new("the statement is empty"))?;
     if !matches!(batch.next(), Ok(None)) {
-        return Err(Mistake::new("only one SQL statement is allowed"));
+        return Err(ToolError::new("only one SQL statement is allowed"));
     }
     if !statement.readonly() || statement.column_count() == 0 {
-        return Err(Mistake::new("the statement gives no rows, or is not one that only reads"));
+        return Err(ToolError::new("the statement gives no rows, or is not one that only reads"));
     }
     if statement.parameter_count() != ask.parameters.len() {
         let (takes, received) = (statement.parameter_count(), ask.parameters.len());
-        return Err(Mistake::new(format!("the statement takes {takes} parameters, received {received}")));
+        return Err(ToolError::new(format!("the statement takes {takes} parameters, received {received}")));
     }
     collect(&mut statement, ask).map_err(wrong)
 }

@@ -3,7 +3,7 @@
 use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Longest text that is echoed, in characters.
 const MAX_TEXT: usize = 10_000;
@@ -11,8 +11,8 @@ const MAX_TEXT: usize = 10_000;
 pub(super) struct Echo;
 
 impl Tool for Echo {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "example/echo",
             "Echo",
             "Gives back the text it is given, unchanged. Use it to check that calls arrive.",
@@ -25,7 +25,7 @@ impl Tool for Echo {
         .tags(&["example"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move { Ok(json!({"text": arguments.text("text")?}).into()) })
     }
 }

@@ -13,8 +13,8 @@ use super::path_schema;
 use super::place::{Files, Place, join, kind, words};
 use super::root::{enter, look};
 use super::walk::{Next, Walk};
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// Most paths that the answer names.
 const NAMED: usize = 1000;
@@ -24,8 +24,8 @@ const DEPTH: usize = 80;
 pub(super) struct Delete(pub(super) Arc<Files>);
 
 impl Tool for Delete {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "file/delete",
             "Delete a file or folder",
             "Deletes a file, a link or an empty folder; with `recursive` a folder and everything in it, which cannot be undone. \
@@ -51,15 +51,15 @@ impl Tool for Delete {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |stop| delete(&files, &arguments, stop)).await
+            self.0.blocking.run(move |stop| delete(&files, &arguments, stop)).await
         })
     }
 }
 
-fn delete(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+fn delete(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let place = files.find_to_change(arguments.text("path")?)?;
     let (folder, leaf) = place.parent()?;
     let stat = look(&folder, leaf).map_err(|errno| place.words(errno))?;
@@ -71,9 +71,10 @@ fn delete(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, M
     } else {
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         fs::unlinkat(&folder, leaf, flags).map_err(|errno| match errno {
-            Errno::NOTEMPTY | Errno::EXIST => {
-                Mistake(format!("the folder {} is not empty: set `recursive` to delete what is in it too", place.path))
-            }
+            Errno::NOTEMPTY | Errno::EXIST => ToolError(format!(
+                "the folder {} is not empty: set `recursive` to delete what is in it too",
+                place.path
+            )),
             errno => place.words(errno),
         })?;
         gone.add(&place.path);
@@ -82,7 +83,12 @@ fn delete(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, M
 }
 
 /// Whether everything in a folder may be changed, as it would be under the path `to`.
-pub(super) fn may_change_all(files: &Files, place: &Place, to: &str, stop: &Stop) -> Result<(), Mistake> {
+pub(super) fn may_change_all(
+    files: &Files,
+    place: &Place,
+    to: &str,
+    stop: &CancellationToken,
+) -> Result<(), ToolError> {
     let mut walk = Walk::new(stop, files.config.limits.entries);
     walk.run(place, &mut |found| {
         files.may_change(&join(to, found.names))?;
@@ -90,7 +96,7 @@ pub(super) fn may_change_all(files: &Files, place: &Place, to: &str, stop: &Stop
     })?;
     if walk.partial {
         let most = files.config.limits.entries;
-        return Err(Mistake(format!(
+        return Err(ToolError(format!(
             "{} has more than {most} entries, or some that cannot be looked at: nothing was changed; take its parts one by one",
             place.path
         )));
@@ -101,7 +107,7 @@ pub(super) fn may_change_all(files: &Files, place: &Place, to: &str, stop: &Stop
 struct Gone<'a> {
     paths: Vec<String>,
     count: usize,
-    stop: &'a Stop,
+    stop: &'a CancellationToken,
 }
 
 impl Gone<'_> {
@@ -113,12 +119,13 @@ impl Gone<'_> {
     }
 
     /// Deletes a folder from the inside; each folder is entered through the one that holds it, and no link is.
-    fn tree(&mut self, holder: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), Mistake> {
-        let said =
-            |count: usize| move |Mistake(words): Mistake| Mistake(format!("{words}; {count} entries had been deleted"));
+    fn tree(&mut self, holder: &OwnedFd, name: &str, path: &str, depth: usize) -> Result<(), ToolError> {
+        let said = |count: usize| {
+            move |ToolError(words): ToolError| ToolError(format!("{words}; {count} entries had been deleted"))
+        };
         let fault = |errno| words(path, errno);
         if depth == 0 {
-            return Err(Mistake(format!("{path} is too deep to be deleted at once")));
+            return Err(ToolError(format!("{path} is too deep to be deleted at once")));
         }
         let folder = enter(holder, name).map_err(fault).map_err(said(self.count))?;
         let entries = Dir::read_from(&folder).map_err(fault).map_err(said(self.count))?;

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 pub(super) const NAMES: [&str; 3] = ["utf-8", "base64", "hex"];
 
@@ -23,22 +23,22 @@ impl Encoding {
         }
     }
 
-    pub(super) fn decode(self, text: String) -> Result<Vec<u8>, Mistake> {
+    pub(super) fn decode(self, text: String) -> Result<Vec<u8>, ToolError> {
         match self {
             Self::Utf8 => Ok(text.into_bytes()),
             Self::Base64 => STANDARD.decode(text.as_bytes()).map_err(|_| {
-                Mistake::new("`content` is not base64 with padding: encode it again, without line breaks")
+                ToolError::new("`content` is not base64 with padding: encode it again, without line breaks")
             }),
             Self::Hex => unhex(text.as_bytes())
-                .ok_or_else(|| Mistake::new("`content` is not hex: write two digits for each byte, without spaces")),
+                .ok_or_else(|| ToolError::new("`content` is not hex: write two digits for each byte, without spaces")),
         }
     }
 
     /// UTF-8 is refused when it is none, with a hint.
-    pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, Mistake> {
+    pub(super) fn encode(self, path: &str, bytes: Vec<u8>) -> Result<String, ToolError> {
         match self {
             Self::Utf8 => String::from_utf8(bytes)
-                .map_err(|_| Mistake(format!("{path} is not UTF-8 text: read it with `encoding` base64 or hex"))),
+                .map_err(|_| ToolError(format!("{path} is not UTF-8 text: read it with `encoding` base64 or hex"))),
             Self::Base64 => Ok(STANDARD.encode(bytes)),
             Self::Hex => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
         }

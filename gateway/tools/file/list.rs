@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use super::path_schema;
 use super::place::{Files, describe, entry_schema, kind};
 use super::walk::{Next, Walk};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool, list_of};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};
 
 const PAGE: u64 = 1000;
 
 pub(super) struct List(pub(super) Arc<Files>);
 
 impl Tool for List {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "file/list",
             "List a folder",
             "Lists what is in a folder, in the order of names; also what is below it with `recursive`. Without `path` it lists \
@@ -37,8 +37,8 @@ impl Tool for List {
         )
         .output(
             json!({
-                "path": {"type": "string"}, "entries": list_of(entry_schema(), &["path", "type"]),
-                "roots": list_of(json!({"path": {"type": "string"}, "write": {"type": "boolean"}}), &["path", "write"]),
+                "path": {"type": "string"}, "entries": list_schema(entry_schema(), &["path", "type"]),
+                "roots": list_schema(json!({"path": {"type": "string"}, "write": {"type": "boolean"}}), &["path", "write"]),
                 "next": {"type": "integer"},
                 "partial": {"type": "boolean"}
             }),
@@ -49,15 +49,15 @@ impl Tool for List {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |stop| list(&files, &arguments, stop)).await
+            self.0.blocking.run(move |stop| list(&files, &arguments, stop)).await
         })
     }
 }
 
-fn list(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+fn list(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let (offset, limit) = (number("offset")?, number("limit")?);

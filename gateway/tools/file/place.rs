@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::config::Config;
 use super::root::{self, Root};
-use crate::tool::Mistake;
-use crate::work::Work;
+use crate::blocking::BlockingPool;
+use crate::tool::ToolError;
 
 /// Everything that the tools of the server share.
 pub(super) struct Files {
@@ -23,7 +23,7 @@ pub(super) struct Files {
     /// What a name says has to be held against where it leads.
     guarded: bool,
     pub(super) config: Config,
-    pub(super) work: Work,
+    pub(super) blocking: BlockingPool,
 }
 
 /// A name in a root. Nothing is known of what it leads to.
@@ -68,33 +68,33 @@ impl Files {
             name: Path::compile(&spec(Vec::new()))?,
             guarded: !config.deny.is_empty(),
             roots: roots.into_iter().map(Arc::new).collect(),
-            work: Work::new(config.limits.concurrent),
+            blocking: BlockingPool::new(config.limits.concurrent),
             config: config.clone(),
         })
     }
 
     /// A place to look at.
-    pub(super) fn find(&self, text: &str) -> Result<Place, Mistake> {
+    pub(super) fn find(&self, text: &str) -> Result<Place, ToolError> {
         self.place(&self.read, text)
     }
 
     /// A place to change: below a root that may be written, and nothing that other programs take orders from.
-    pub(super) fn find_to_change(&self, text: &str) -> Result<Place, Mistake> {
+    pub(super) fn find_to_change(&self, text: &str) -> Result<Place, ToolError> {
         let place = self.place(&self.read, text)?;
         if !place.root.write {
-            return Err(Mistake(format!("{} may only be read: nothing in it can be changed", place.root.path)));
+            return Err(ToolError(format!("{} may only be read: nothing in it can be changed", place.root.path)));
         }
         if place.names.is_empty() {
-            return Err(Mistake(format!("{} is a root and stays as it is: name something in it", place.path)));
+            return Err(ToolError(format!("{} is a root and stays as it is: name something in it", place.path)));
         }
         self.may_change(&place.path)?;
         Ok(place)
     }
 
-    fn place(&self, rule: &Path, text: &str) -> Result<Place, Mistake> {
-        let checked = rule.check(text).map_err(|refusal| Mistake(refusal.0))?;
+    fn place(&self, rule: &Path, text: &str) -> Result<Place, ToolError> {
+        let checked = rule.check(text).map_err(|refusal| ToolError(refusal.0))?;
         let root = self.roots.iter().find(|root| root.path == checked.root);
-        let root = Arc::clone(root.ok_or_else(|| Mistake::new("the path is in no root"))?);
+        let root = Arc::clone(root.ok_or_else(|| ToolError::new("the path is in no root"))?);
         let below = checked.path.strip_prefix(&root.path).unwrap_or_default();
         let names = below.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         Ok(Place { root, names, path: checked.path })
@@ -111,26 +111,26 @@ impl Files {
     }
 
     /// Whether an absolute path may be changed by its name.
-    pub(super) fn may_change(&self, path: &str) -> Result<(), Mistake> {
+    pub(super) fn may_change(&self, path: &str) -> Result<(), ToolError> {
         match self.change.check(path) {
             Ok(_) => Ok(()),
             Err(refusal) if self.is_odd(path) => {
-                Err(Mistake(format!("the name cannot be judged, so that it may not be changed: {}", refusal.0)))
+                Err(ToolError(format!("the name cannot be judged, so that it may not be changed: {}", refusal.0)))
             }
-            Err(_) => Err(Mistake(format!(
+            Err(_) => Err(ToolError(format!(
                 "{path} may not be changed: other programs take orders from it, or it is protected"
             ))),
         }
     }
 
     /// Opens a place to read it. A link must not lead to what may not be read.
-    pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, Mistake> {
+    pub(super) fn reach(&self, place: &Place) -> Result<std::os::fd::OwnedFd, ToolError> {
         let open = place.root.reach(&place.names, rustix::fs::OFlags::RDONLY).map_err(|errno| place.words(errno))?;
         if self.guarded && !place.names.is_empty() {
             let names = place.root.names_of(&open);
             let readable = names.is_some_and(|names| self.is_readable(&join(&place.root.path, &names)));
             if !readable {
-                return Err(Mistake(format!("{} leads to what is never allowed: use another path", place.path)));
+                return Err(ToolError(format!("{} leads to what is never allowed: use another path", place.path)));
             }
         }
         Ok(open)
@@ -139,9 +139,9 @@ impl Files {
 
 impl Place {
     /// The folder that holds it, opened without following links, and its name there.
-    pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), Mistake> {
+    pub(super) fn parent(&self) -> Result<(std::os::fd::OwnedFd, &str), ToolError> {
         let Some((leaf, parents)) = self.names.split_last() else {
-            return Err(Mistake(format!("{} is a root: name something in it", self.path)));
+            return Err(ToolError(format!("{} is a root: name something in it", self.path)));
         };
         Ok((self.root.folder(parents).map_err(|errno| self.words(errno))?, leaf))
     }
@@ -152,15 +152,15 @@ impl Place {
     }
 
     /// What an error means for whoever asked.
-    pub(super) fn words(&self, errno: Errno) -> Mistake {
+    pub(super) fn words(&self, errno: Errno) -> ToolError {
         words(&self.path, errno)
     }
 }
 
 /// An error about a path as a sentence.
-pub(super) fn words(path: &str, errno: Errno) -> Mistake {
+pub(super) fn words(path: &str, errno: Errno) -> ToolError {
     let what = match errno {
-        Errno::NOENT => return Mistake(format!("{path} is not there: list its folder to see what is")),
+        Errno::NOENT => return ToolError(format!("{path} is not there: list its folder to see what is")),
         Errno::NOTDIR => "something on the way is a file and no folder",
         Errno::ISDIR => "it is a folder: name a file",
         Errno::LOOP => {
@@ -174,9 +174,9 @@ pub(super) fn words(path: &str, errno: Errno) -> Mistake {
         Errno::NAMETOOLONG => "the name is too long",
         Errno::NXIO => "it is no ordinary file",
         Errno::AGAIN => "it is being renamed all the time: try again",
-        errno => return Mistake(format!("{path}: the system says: {errno}")),
+        errno => return ToolError(format!("{path}: the system says: {errno}")),
     };
-    Mistake(format!("{path}: {what}"))
+    ToolError(format!("{path}: {what}"))
 }
 
 pub(super) fn join(path: &str, names: &[String]) -> String {

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::encoding::{Encoding, NAMES};
 use super::path_schema;
 use super::place::{Files, Place, describe, kind};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Read(pub(super) Arc<Files>);
 
 impl Tool for Read {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let limit = self.0.config.limits.read_bytes;
-        Card::new(
+        ToolSpec::new(
             "file/read",
             "Read a file",
             format!(
@@ -53,15 +53,15 @@ impl Tool for Read {
         .cap(limit.saturating_mul(14).saturating_add(1 << 16))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |_| read(&files, &arguments)).await
+            self.0.blocking.run(move |_| read(&files, &arguments)).await
         })
     }
 }
 
-fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
+fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     let place = files.find(arguments.text("path")?)?;
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
@@ -69,7 +69,7 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
     let (head, tail) = (arguments.maybe_whole("head"), arguments.maybe_whole("tail"));
     let offset = arguments.whole("offset")?;
     if usize::from(head.is_some()) + usize::from(tail.is_some()) + usize::from(offset > 0) > 1 {
-        return Err(Mistake::new("give one of `offset`, `head` and `tail`"));
+        return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
     }
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     let wanted = arguments.maybe_whole("length").and_then(|n| usize::try_from(n).ok()).unwrap_or(limit).min(limit);
@@ -93,7 +93,7 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, Mistake> {
         // A part may end within a character, which then belongs to the next part.
         let whole = whole_characters(&bytes);
         if whole == 0 && !bytes.is_empty() {
-            return Err(Mistake::new("`length` ends within the first character: give at least 4"));
+            return Err(ToolError::new("`length` ends within the first character: give at least 4"));
         }
         bytes.truncate(whole);
         next = start + whole as u64;
@@ -121,13 +121,13 @@ fn shown(mut entry: Value, content: String, encoding: Encoding) -> Output {
 }
 
 /// Opens an ordinary file.
-pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), Mistake> {
+pub(super) fn open(files: &Files, place: &Place) -> Result<(OwnedFd, Stat), ToolError> {
     let file = files.reach(place)?;
     let stat = fstat(&file).map_err(|errno| place.words(errno))?;
     match kind(&stat) {
         "file" => Ok((file, stat)),
-        "folder" => Err(Mistake(format!("{} is a folder: use `list`", place.path))),
-        _ => Err(Mistake(format!("{} is no ordinary file and is not read", place.path))),
+        "folder" => Err(ToolError(format!("{} is a folder: use `list`", place.path))),
+        _ => Err(ToolError(format!("{} is no ordinary file and is not read", place.path))),
     }
 }
 

@@ -13,14 +13,14 @@ use super::delete::may_change_all;
 use super::path_schema;
 use super::place::{Files, kind};
 use super::root::look;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Move(pub(super) Arc<Files>);
 
 impl Tool for Move {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "file/move",
             "Move or rename",
             "Gives a file or folder another name or place, within the folders that may be written, and makes the folders that \
@@ -47,15 +47,15 @@ impl Tool for Move {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |stop| relocate(&files, &arguments, stop)).await
+            self.0.blocking.run(move |stop| relocate(&files, &arguments, stop)).await
         })
     }
 }
 
-fn relocate(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+fn relocate(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let from = files.find_to_change(arguments.text("from")?)?;
     let to = files.find_to_change(arguments.text("to")?)?;
     let (source, old) = from.parent()?;
@@ -69,8 +69,8 @@ fn relocate(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output,
     let replaced = look(&target, new).is_ok();
     stop.check()?;
     rename(&source, old, &target, new, !arguments.flag("overwrite")).map_err(|errno| match errno {
-        Errno::EXIST => Mistake(format!("{} is there already: set `overwrite`, or choose another name", to.path)),
-        Errno::INVAL => Mistake(format!("{} cannot be moved into itself", from.path)),
+        Errno::EXIST => ToolError(format!("{} is there already: set `overwrite`, or choose another name", to.path)),
+        Errno::INVAL => ToolError(format!("{} cannot be moved into itself", from.path)),
         errno => to.words(errno),
     })?;
     Ok(json!({"from": from.path, "to": to.path, "type": kind(&stat), "replaced": replaced}).into())

@@ -17,9 +17,9 @@ use super::place::{Files, Mark, Place, mark};
 use super::read;
 use super::walk::{Next, Walk};
 use super::{date, media};
-use crate::material::{Contents, Material, Teller};
-use crate::tool::{Client, Mistake};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::provider::{ChangeNotifier, Contents, Provider};
+use crate::tool::{Client, ToolError};
 
 /// How often subscribed files are looked at, and after how many looks the list is made anew.
 const LOOK: Duration = Duration::from_secs(1);
@@ -42,12 +42,12 @@ impl Resources {
     }
 }
 
-impl Material for Resources {
+impl Provider for Resources {
     fn offers(&self) -> Offers {
         Offers { resources: true, subscribe: true, list_changed: true, ..Offers::default() }
     }
 
-    fn attach(&self, teller: Teller) {
+    fn attach(&self, teller: ChangeNotifier) {
         tokio::spawn(follow(Arc::downgrade(&self.0), teller));
     }
 
@@ -63,14 +63,14 @@ impl Material for Resources {
         Box::pin(async move {
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
             let (files, uri) = (Arc::clone(&self.0.files), uri.to_owned());
-            self.0.files.work.run(move |_| contents(&files, &place, &uri)).await.map_err(|mistake| mistake.0)
+            self.0.files.blocking.run(move |_| contents(&files, &place, &uri)).await.map_err(|error| error.0)
         })
     }
 
     fn subscribe(&self, uri: &str) -> Result<(), String> {
         // What cannot be read is not there, whatever the reason. One short look, which every reading begins with.
         let there = self.0.place(uri).and_then(|place| read::open(&self.0.files, &place));
-        there.map_err(|mistake| mistake.0)?;
+        there.map_err(|error| error.0)?;
         self.0.watched.lock().insert(uri.to_owned(), None);
         self.0.look.notify_one();
         Ok(())
@@ -90,14 +90,14 @@ fn template(root: &str) -> Value {
 }
 
 /// A file that may not be opened, or is none, is no resource, whatever is wrong with it.
-fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>, Mistake> {
+fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>, ToolError> {
     let Ok((file, stat)) = read::open(files, place) else { return Ok(None) };
     let limit = files.config.limits.resource_bytes;
     let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
     if size > limit {
         let instead = "read it in parts with the tool `read`";
         let path = &place.path;
-        return Err(Mistake(format!("{path} has {size} bytes, more than a resource may have ({limit}): {instead}")));
+        return Err(ToolError(format!("{path} has {size} bytes, more than a resource may have ({limit}): {instead}")));
     }
     let bytes = read::part(&file, 0, limit).map_err(|errno| place.words(errno))?;
     let mut item = json!({"uri": uri, "mimeType": media::of(&place.path)});
@@ -110,8 +110,12 @@ fn contents(files: &Files, place: &Place, uri: &str) -> Result<Option<Contents>,
 
 impl Inner {
     /// Only `file:` URIs; a bare path is no resource.
-    fn place(&self, uri: &str) -> Result<Place, Mistake> {
-        if uri.starts_with("file:///") { self.files.find(uri) } else { Err(Mistake::new("there is no such resource")) }
+    fn place(&self, uri: &str) -> Result<Place, ToolError> {
+        if uri.starts_with("file:///") {
+            self.files.find(uri)
+        } else {
+            Err(ToolError::new("there is no such resource"))
+        }
     }
 
     /// Subscribed files that have changed since they were looked at.
@@ -140,7 +144,7 @@ impl Inner {
     fn list(&self) -> bool {
         let mut items = Vec::new();
         let most = self.files.config.limits.resources;
-        let stop = Stop::default();
+        let stop = CancellationToken::default();
         for root in &self.files.roots {
             let place = Place { root: Arc::clone(root), names: Vec::new(), path: root.path.clone() };
             // Wide enough to find some files among folders, narrow enough to be done again and again.
@@ -179,7 +183,7 @@ impl Inner {
 }
 
 /// Looks again and again until the server is gone.
-async fn follow(inner: Weak<Inner>, teller: Teller) {
+async fn follow(inner: Weak<Inner>, teller: ChangeNotifier) {
     let mut looks = 0;
     loop {
         let Some(strong) = inner.upgrade() else { return };

@@ -13,8 +13,8 @@ use super::path_schema;
 use super::place::{Files, describe, entry_schema, kind};
 use super::read::part;
 use super::walk::{Found, Next, Walk};
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool, list_of};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};
 
 const MOST: u64 = 1000;
 /// Largest file that is searched for text, and most bytes of one search.
@@ -28,12 +28,12 @@ const EACH: usize = 50;
 pub(super) struct Search(pub(super) Arc<Files>);
 
 impl Tool for Search {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         // Entries as in `list`, or lines.
         let mut found = entry_schema();
         found["line"] = json!({"type": "integer"});
         found["text"] = json!({"type": "string"});
-        Card::new(
+        ToolSpec::new(
             "file/search",
             "Search files",
             "Finds files below a folder by `glob` (`*.rs`, `src/**/*.md`; one without `/` is held against names), and the lines \
@@ -53,7 +53,7 @@ impl Tool for Search {
         )
         .output(
             json!({
-                "path": {"type": "string"}, "matches": list_of(found, &["path"]),
+                "path": {"type": "string"}, "matches": list_schema(found, &["path"]),
                 "looked": {"type": "integer"}, "partial": {"type": "boolean"}
             }),
             &["path", "matches", "looked", "partial"],
@@ -63,11 +63,11 @@ impl Tool for Search {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
             client.progress(0, None, Some("searching"));
-            self.0.work.run(move |stop| search(&files, &arguments, stop)).await
+            self.0.blocking.run(move |stop| search(&files, &arguments, stop)).await
         })
     }
 }
@@ -84,7 +84,7 @@ struct Hunt {
     partial: bool,
 }
 
-fn search(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+fn search(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let ignore_case = arguments.flag("ignore_case");
     let text = arguments.maybe_text("text");
@@ -99,7 +99,7 @@ fn search(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, M
         partial: false,
     };
     if hunt.glob.is_none() && hunt.text.is_none() {
-        return Err(Mistake::new("say what to search for: `glob`, `text` or both"));
+        return Err(ToolError::new("say what to search for: `glob`, `text` or both"));
     }
     let hidden = arguments.flag("hidden");
     // Names that are left out although nothing denies them.
@@ -120,14 +120,14 @@ fn search(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, M
     Ok(json!({"path": place.path, "matches": hunt.matches, "looked": hunt.looked, "partial": partial}).into())
 }
 
-fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), Mistake> {
+fn compile(glob: &str, ignore_case: bool) -> Result<(GlobMatcher, bool), ToolError> {
     let built = GlobBuilder::new(glob).literal_separator(true).case_insensitive(ignore_case).build();
-    let glob_mistake = |error: globset::Error| Mistake(format!("`glob` is not a glob: {}", error.kind()));
-    Ok((built.map_err(glob_mistake)?.compile_matcher(), glob.contains('/')))
+    let glob_error = |error: globset::Error| ToolError(format!("`glob` is not a glob: {}", error.kind()));
+    Ok((built.map_err(glob_error)?.compile_matcher(), glob.contains('/')))
 }
 
 impl Hunt {
-    fn look(&mut self, found: &Found<'_>, path: &str) -> Result<Next, Mistake> {
+    fn look(&mut self, found: &Found<'_>, path: &str) -> Result<Next, ToolError> {
         self.looked += 1;
         let named = self.glob.as_ref().is_none_or(|(glob, whole)| {
             if *whole { glob.is_match(found.names.join("/")) } else { glob.is_match(found.name()) }

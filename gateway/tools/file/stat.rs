@@ -8,13 +8,13 @@ use serde_json::json;
 use super::path_schema;
 use super::place::{Files, describe};
 use super::root::look;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Stat(pub(super) Arc<Files>);
 
 impl Tool for Stat {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "file/stat",
             "Describe a file",
             "Tells the type (`file`, `folder`, `symlink`, `other`), size in bytes, dates (UTC), rights and number of names of a \
@@ -35,16 +35,16 @@ impl Tool for Stat {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |_| stat(&files, arguments.text("path")?)).await
+            self.0.blocking.run(move |_| stat(&files, arguments.text("path")?)).await
         })
     }
 }
 
 #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
-fn stat(files: &Files, path: &str) -> Result<Output, Mistake> {
+fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
     let place = files.find(path)?;
     let words = |errno| place.words(errno);
     let stat = if place.names.is_empty() {

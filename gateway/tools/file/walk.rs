@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::place::Place;
 use super::root::{enter, look};
-use crate::tool::Mistake;
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::ToolError;
 
 /// Deepest folder below the start.
 const DEPTH: usize = 64;
@@ -50,7 +50,7 @@ pub(super) enum Next {
 
 /// A walk in progress.
 pub(super) struct Walk<'a> {
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a CancellationToken,
     /// Entries that may still be looked at.
     pub(super) left: usize,
     /// Whether something was passed over: too deep, too many, not to be opened, or without a name in UTF-8.
@@ -58,7 +58,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(stop: &'a Stop, most: usize) -> Self {
+    pub(super) fn new(stop: &'a CancellationToken, most: usize) -> Self {
         Self { stop, left: most, partial: false }
     }
 
@@ -66,12 +66,13 @@ impl<'a> Walk<'a> {
     pub(super) fn run(
         &mut self,
         place: &Place,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
-    ) -> Result<(), Mistake> {
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+    ) -> Result<(), ToolError> {
         let folder = place.root.folder(&place.names).map_err(|errno| match place.names.split_last() {
-            Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => {
-                Mistake(format!("{} is a file and no folder: name the folder that it is in, or `read` it", place.path))
-            }
+            Some((_, above)) if errno == Errno::NOTDIR && place.root.folder(above).is_ok() => ToolError(format!(
+                "{} is a file and no folder: name the folder that it is in, or `read` it",
+                place.path
+            )),
             _ => place.words(errno),
         })?;
         let mut names = Vec::new();
@@ -82,8 +83,8 @@ impl<'a> Walk<'a> {
         &mut self,
         folder: &OwnedFd,
         names: &mut Vec<String>,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
-    ) -> Result<ControlFlow<()>, Mistake> {
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+    ) -> Result<ControlFlow<()>, ToolError> {
         for name in self.entries(folder) {
             self.stop.check()?;
             if self.left == 0 {
@@ -113,8 +114,8 @@ impl<'a> Walk<'a> {
         &mut self,
         folder: &OwnedFd,
         names: &mut Vec<String>,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, Mistake>,
-    ) -> Result<ControlFlow<()>, Mistake> {
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<Next, ToolError>,
+    ) -> Result<ControlFlow<()>, ToolError> {
         let inner = names.last().filter(|_| names.len() < DEPTH).and_then(|name| enter(folder, name).ok());
         match inner {
             Some(inner) => self.folder(&inner, names, visit),

@@ -13,8 +13,8 @@ use super::encoding::{Encoding, NAMES};
 use super::path_schema;
 use super::place::{Files, Place, describe};
 use super::root::look;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
-use crate::work::Stop;
+use crate::blocking::CancellationToken;
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// How often adding to a file begins anew because others make and remove it.
 const ATTEMPTS: usize = 8;
@@ -22,9 +22,9 @@ const ATTEMPTS: usize = 8;
 pub(super) struct Write(pub(super) Arc<Files>);
 
 impl Tool for Write {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let limit = self.0.config.limits.write_bytes;
-        Card::new(
+        ToolSpec::new(
             "file/write",
             "Write a file",
             format!(
@@ -56,21 +56,21 @@ impl Tool for Write {
         .timeout(self.0.config.limits.timeout)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let files = Arc::clone(&self.0);
-            self.0.work.run(move |stop| write(&files, &arguments, stop)).await
+            self.0.blocking.run(move |stop| write(&files, &arguments, stop)).await
         })
     }
 }
 
-fn write(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mistake> {
+fn write(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let place = files.find_to_change(arguments.text("path")?)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let bytes = encoding.decode(arguments.text("content")?.to_owned())?;
     let limit = files.config.limits.write_bytes;
     if bytes.len() > limit {
-        return Err(Mistake(format!("`content` has {} bytes and at most {limit} are written at once", bytes.len())));
+        return Err(ToolError(format!("`content` has {} bytes and at most {limit} are written at once", bytes.len())));
     }
     let Some((leaf, parents)) = place.names.split_last() else { return Err(place.words(Errno::ISDIR)) };
     let words = |errno| place.words(errno);
@@ -105,7 +105,7 @@ fn write(files: &Files, arguments: &Arguments, stop: &Stop) -> Result<Output, Mi
     Ok(entry.into())
 }
 
-fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), Mistake> {
+fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         _ if mode == "create" => Err(place.words(Errno::EXIST)),
         FileType::RegularFile => Ok(()),
@@ -116,7 +116,7 @@ fn is_replaceable(place: &Place, stat: &Stat, mode: &str) -> Result<(), Mistake>
 }
 
 /// Adds to a file in place. One with several names is left alone: another of them may be outside of the roots.
-fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), Mistake> {
+fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(), ToolError> {
     let flags =
         OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let words = |errno| place.words(errno);
@@ -128,7 +128,7 @@ fn append(place: &Place, folder: &OwnedFd, leaf: &str, bytes: &[u8]) -> Result<(
     if stat.st_nlink > 1 {
         let what =
             "has several names (hard links) and is not changed in place: write the whole file with `mode` replace";
-        return Err(Mistake(format!("{} {what}", place.path)));
+        return Err(ToolError(format!("{} {what}", place.path)));
     }
     put(&file, bytes).map_err(words)
 }

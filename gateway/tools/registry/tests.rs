@@ -5,16 +5,16 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tool::{Arguments, Client, Mistake, Output};
+use crate::tool::{Arguments, Client, Output, ToolError};
 
 struct Named(&'static str, Value);
 
 impl Tool for Named {
-    fn card(&self) -> Card {
-        Card::new(self.0, "Title", "Description").input(self.1.clone(), &[])
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(self.0, "Title", "Description").input(self.1.clone(), &[])
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async { Ok(json!({}).into()) })
     }
 }
@@ -41,7 +41,7 @@ fn names_that_are_taken_or_cannot_be_are_refused() {
 struct Heard(Mutex<Vec<(String, Event)>>);
 
 impl Observer for Heard {
-    fn notice(&self, tool: &Arc<str>, event: Event) {
+    fn observe(&self, tool: &Arc<str>, event: Event) {
         self.0.lock().push((tool.to_string(), event));
     }
 }
@@ -52,7 +52,7 @@ fn observers_hear_of_tools_that_come_go_and_run() {
     let registry = Registry::new(vec![Arc::clone(&heard) as _]);
     let tools = Registry::prepare("file", named(&["file/a", "file/b"])).unwrap();
     registry.install("file", &tools);
-    registry.begin(&tools[0]).ended = Ended::Success;
+    registry.begin(&tools[0]).ended = CallOutcome::Success;
     drop(registry.begin(&tools[1]));
     registry.install("file", &tools[..1]);
     registry.install("file", &[]);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{fit, is_checkable};
+use super::{check_arguments, is_checkable};
 
 fn object(properties: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
@@ -12,7 +12,7 @@ fn checked(properties: &Value, required: &[&str], given: Value) -> Result<Value,
     let schema = object(properties, required);
     is_checkable(&schema).unwrap();
     let Value::Object(mut given) = given else { panic!("not an object") };
-    fit(&schema, &mut given)?;
+    check_arguments(&schema, &mut given)?;
     Ok(given.into())
 }
 

@@ -14,7 +14,7 @@ use super::Shell;
 use super::folder::Folder;
 use super::program::Program;
 use super::run::{self, Ran};
-use crate::tool::{Arguments, Card, Client, Effect, MAX_TIMEOUT, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, Tool, ToolError, ToolSpec};
 
 /// How long a call waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ impl Execute {
 }
 
 impl Tool for Execute {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let shell = &*self.0;
         let limits = &shell.config.limits;
         let programs = shell.programs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -49,7 +49,7 @@ impl Tool for Execute {
         // The built-in models allow no option that changes anything.
         let reads = shell.config.rule.models.is_empty() && !shell.programs.values().any(Program::runs_code);
         let effect = if reads { Effect::Reads } else { Effect::Writes { destructive: true, idempotent: false } };
-        Card::new("shell/execute", "Run a program", description)
+        ToolSpec::new("shell/execute", "Run a program", description)
             .input(
                 json!({
                     "command": {"type": "string", "minLength": 1, "maxLength": shell.config.rule.max_bytes,
@@ -92,49 +92,49 @@ impl Tool for Execute {
             .cap(limits.output_bytes.saturating_mul(12).saturating_add(64 * 1024))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let shell = &*self.0;
-            let folder = shell.folders.enter(arguments.maybe_text("cwd")).map_err(Mistake)?;
+            let folder = shell.folders.enter(arguments.maybe_text("cwd")).map_err(ToolError)?;
             let call = judge(shell, &arguments, &folder)?;
             for path in &call.paths {
-                shell.folders.stays(&folder, path).map_err(Mistake)?;
+                shell.folders.stays(&folder, path).map_err(ToolError)?;
             }
             let program = shell.programs.get(&call.program).ok_or_else(|| {
-                Mistake::new(format!("`{}` is allowed but not installed where the gateway runs", call.program))
+                ToolError::new(format!("`{}` is allowed but not installed where the gateway runs", call.program))
             })?;
             let limit = Duration::from_millis(arguments.whole("timeout_ms")?);
             let limit = limit.min(shell.config.limits.max_timeout).min(MAX_TIMEOUT - MARGIN);
             let place = turn(shell).await?;
-            let wanted = run::start(shell, program, &call, &folder, limit, place).await.map_err(Mistake)?;
+            let wanted = run::start(shell, program, &call, &folder, limit, place).await.map_err(ToolError)?;
             let ran = follow(wanted, limit, &client).await?;
             if let Some(words) = ran.not_started() {
-                return Err(Mistake(format!("`{}` could not be started: {words}", call.program)));
+                return Err(ToolError(format!("`{}` could not be started: {words}", call.program)));
             }
             Ok(tell(&call.program, &ran, limit))
         })
     }
 }
 
-fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, Mistake> {
+fn judge(shell: &Shell, arguments: &Arguments, folder: &Folder) -> Result<Invocation, ToolError> {
     let argv = match (arguments.maybe_text("command"), arguments.get("argv").and_then(Value::as_array)) {
-        (Some(command), None) => shell.rule.words(command).map_err(|refusal| Mistake(refusal.0))?,
+        (Some(command), None) => shell.rule.words(command).map_err(|refusal| ToolError(refusal.0))?,
         (None, Some(argv)) => argv.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => {
-            return Err(Mistake::new(
+            return Err(ToolError::new(
                 "give either `command`, a command line, or `argv`, a list of words; received both or none",
             ));
         }
     };
-    shell.rule.check_argv(&argv, Some(&folder.path)).map_err(|refusal| Mistake(refusal.0))
+    shell.rule.check_argv(&argv, Some(&folder.path)).map_err(|refusal| ToolError(refusal.0))
 }
 
 /// Waits for a place among the programs that run.
-async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, Mistake> {
+async fn turn(shell: &Shell) -> Result<OwnedSemaphorePermit, ToolError> {
     let most = shell.config.limits.concurrent;
     match timeout(TURN, Arc::clone(&shell.places).acquire_owned()).await {
         Ok(Ok(place)) => Ok(place),
-        _ => Err(Mistake(format!("{most} programs are running, as many as may; try again when one has ended"))),
+        _ => Err(ToolError(format!("{most} programs are running, as many as may; try again when one has ended"))),
     }
 }
 
@@ -143,12 +143,12 @@ async fn follow(
     mut wanted: tokio::sync::oneshot::Receiver<Ran>,
     limit: Duration,
     client: &Client<'_>,
-) -> Result<Ran, Mistake> {
+) -> Result<Ran, ToolError> {
     let began = Instant::now();
     let mut ticks = interval_at(began + PROGRESS, PROGRESS);
     loop {
         tokio::select! {
-            ran = &mut wanted => return ran.map_err(|_| Mistake::new("the gateway is shutting down; the program was ended")),
+            ran = &mut wanted => return ran.map_err(|_| ToolError::new("the gateway is shutting down; the program was ended")),
             _ = ticks.tick() => {
                 let seconds = began.elapsed().as_secs();
                 client.progress(seconds, Some(limit.as_secs().max(seconds)), Some(&format!("running for {seconds} s")));

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use super::sight;
 use crate::About;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Info(pub(super) About);
 
 impl Tool for Info {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/info",
             "Gateway information",
             "Tells this gateway's name, version, uptime in seconds, protocol revisions and platform.",
@@ -29,7 +29,7 @@ impl Tool for Info {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, _: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let revisions: Vec<_> = Revision::ALL.iter().map(|r| r.as_str()).collect();
             Ok(json!({
@@ -44,8 +44,8 @@ impl Tool for Info {
 pub(super) struct Health(pub(super) About);
 
 impl Tool for Health {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/health",
             "Health",
             "Tells in one word whether every server that you can see is there: `ok`, `degraded` (some are missing) or \
@@ -63,7 +63,7 @@ impl Tool for Health {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let mut states: BTreeMap<&str, usize> = BTreeMap::new();
             let mut missing = Vec::new();
@@ -89,8 +89,8 @@ impl Tool for Health {
 pub(super) struct Servers;
 
 impl Tool for Servers {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/servers",
             "Servers behind the gateway",
             "Tells of each server that you can see whether it is connected, which protocol era it speaks, how much it \
@@ -100,7 +100,7 @@ impl Tool for Servers {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sight = sight(&client)?;
             let mut counts: BTreeMap<std::sync::Arc<str>, [usize; 4]> = BTreeMap::new();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::sight;
 use crate::strict;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Most items of one page.
 const PAGE: u64 = 200;
@@ -14,8 +14,8 @@ const PAGE: u64 = 200;
 pub(super) struct List;
 
 impl Tool for List {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/resources",
             "Resources",
             "Lists the resources and resource templates of all servers that you can see, with the URI that \
@@ -39,7 +39,7 @@ impl Tool for List {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let sight = sight(&client)?;
             let server = arguments.maybe_text("server");
@@ -77,8 +77,8 @@ impl Tool for List {
 pub(super) struct Read;
 
 impl Tool for Read {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/read_resource",
             "Read a resource",
             "Reads one resource by the URI that `system/resources` lists, or by one made from a template there. Gives \
@@ -90,12 +90,12 @@ impl Tool for Read {
         .asks_servers()
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(Mistake)?;
-            let mut result = strict::read(&result).map_err(|_| Mistake::new("the server's answer cannot be read"))?;
+            let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
+            let mut result = strict::read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"))?;
             let contents = result.get_mut("contents").map(Value::take);
-            let contents = contents.ok_or_else(|| Mistake::new("the server asks a question before it answers"))?;
+            let contents = contents.ok_or_else(|| ToolError::new("the server asks a question before it answers"))?;
             Ok(json!({"contents": contents}).into())
         })
     }

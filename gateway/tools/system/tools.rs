@@ -9,28 +9,28 @@ use serde_json::{Value, json};
 
 use super::sight;
 use crate::registry::{Entry, Registry};
-use crate::tally::Tally;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::stats::Stats;
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// It is held by the registry that it shows.
 pub(super) struct Tools {
     registry: Weak<Registry>,
-    tally: Arc<Tally>,
+    stats: Arc<Stats>,
 }
 
 impl Tools {
-    pub(super) fn new(registry: &Arc<Registry>, tally: &Arc<Tally>) -> Self {
-        Self { registry: Arc::downgrade(registry), tally: Arc::clone(tally) }
+    pub(super) fn new(registry: &Arc<Registry>, stats: &Arc<Stats>) -> Self {
+        Self { registry: Arc::downgrade(registry), stats: Arc::clone(stats) }
     }
 
     fn describe(&self, entry: &Entry, whole: bool) -> Value {
-        let (card, figures) = (&entry.card, self.tally.figures(&entry.name));
+        let (spec, figures) = (&entry.spec, self.stats.get(&entry.name));
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
         let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
         let mut tool = json!({
-            "name": &*entry.name, "title": card.title, "version": card.version, "tags": card.tags,
-            "permissions": card.permissions, "readOnly": card.effect == Effect::Reads,
-            "timeoutSeconds": card.timeout.as_secs(),
+            "name": &*entry.name, "title": spec.title, "version": spec.version, "tags": spec.tags,
+            "permissions": spec.permissions, "readOnly": spec.effect == Effect::Reads,
+            "timeoutSeconds": spec.timeout.as_secs(),
             "runs": {
                 "invocations": figures.invocations, "successes": figures.successes, "failures": figures.failures,
                 "cancelled": figures.cancelled, "averageMs": ms(figures.average), "p95Ms": ms(figures.p95),
@@ -38,7 +38,7 @@ impl Tools {
             }
         });
         if whole {
-            let item = card.item();
+            let item = spec.list_item();
             for key in ["description", "inputSchema", "outputSchema", "annotations"] {
                 tool[key] = item[key].clone();
             }
@@ -48,8 +48,8 @@ impl Tools {
 }
 
 impl Tool for Tools {
-    fn card(&self) -> Card {
-        Card::new(
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::new(
             "system/tools",
             "Built-in tools",
             "Lists the gateway's built-in tools that you can use, how many there are, and how often and how fast each \
@@ -73,17 +73,17 @@ impl Tool for Tools {
         .tags(&["system"])
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let registry = self.registry.upgrade().ok_or_else(|| Mistake::new("the gateway is stopping"))?;
+            let registry = self.registry.upgrade().ok_or_else(|| ToolError::new("the gateway is stopping"))?;
             let mut shown = visible(&registry, sight(&client)?);
             let mut categories: BTreeMap<&str, usize> = BTreeMap::new();
             for entry in &shown {
-                *categories.entry(entry.card.parts().map_or("", |(category, _)| category)).or_default() += 1;
+                *categories.entry(entry.spec.split_name().map_or("", |(category, _)| category)).or_default() += 1;
             }
             let categories = json!(categories);
             if let Some(category) = arguments.maybe_text("category") {
-                shown.retain(|entry| entry.card.parts().is_some_and(|(own, _)| own == category));
+                shown.retain(|entry| entry.spec.split_name().is_some_and(|(own, _)| own == category));
             }
             let name = arguments.maybe_text("name");
             if let Some(name) = name {
@@ -92,7 +92,7 @@ impl Tool for Tools {
                 shown.retain(|entry| *entry.name == *own);
                 if shown.is_empty() {
                     let name: String = name.chars().take(80).collect();
-                    return Err(Mistake(format!("there is no built-in tool `{name}`; call without `name` for all")));
+                    return Err(ToolError(format!("there is no built-in tool `{name}`; call without `name` for all")));
                 }
             }
             let tools: Vec<Value> = shown.iter().map(|entry| self.describe(entry, name.is_some())).collect();

@@ -26,7 +26,7 @@ async fn a_changed_configuration_touches_only_what_differs() {
     assert!(Arc::ptr_eq(&system, &rig.server("system")));
     assert!(rig.heard.try_recv().is_err());
     assert!(rig.builtin.registry.all().iter().all(|entry| entry.name.starts_with("system/")));
-    assert_eq!(rig.builtin.tally.figures("example/echo").invocations, 0);
+    assert_eq!(rig.builtin.stats.get("example/echo").invocations, 0);
     rig.apply(&plain());
     assert_eq!(rig.call("example/echo", json!({"text": "again"})).await, Ok(json!({"text": "again"})));
     assert!(matches!(rig.heard.try_recv(), Ok(Event::Changed { slug }) if *slug == *"example"));

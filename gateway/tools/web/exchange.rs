@@ -10,7 +10,7 @@ use url::Url;
 use super::Web;
 use super::headers::{drop_body, leave_origin};
 use super::reading::Intake;
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 /// What is to be sent.
 pub(super) struct Wish {
@@ -39,18 +39,18 @@ pub(super) struct Reply {
 }
 
 impl Web {
-    pub(super) async fn exchange(&self, wish: Wish) -> Result<Reply, Mistake> {
+    pub(super) async fn exchange(&self, wish: Wish) -> Result<Reply, ToolError> {
         let deadline = wish.deadline;
         let began = Instant::now();
         let late = |_| {
             let after = deadline.duration_since(began).as_millis();
             let words = "raise `timeout_ms`, or ask for less; the request may have been carried out";
-            Mistake(format!("there was no complete answer within {after} ms; {words}"))
+            ToolError(format!("there was no complete answer within {after} ms; {words}"))
         };
         timeout_at(deadline, self.follow(wish)).await.map_err(late)?
     }
 
-    async fn follow(&self, mut wish: Wish) -> Result<Reply, Mistake> {
+    async fn follow(&self, mut wish: Wish) -> Result<Reply, ToolError> {
         let mut url = self.checked(&wish.url)?;
         wish.headers.insert(header::USER_AGENT, self.user_agent.clone());
         wish.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
@@ -63,14 +63,14 @@ impl Web {
             {
                 hops.push(url.to_string());
                 if hops.len() > self.config.redirects {
-                    return Err(Mistake(format!("there were more than {} redirects", self.config.redirects)));
+                    return Err(ToolError(format!("there were more than {} redirects", self.config.redirects)));
                 }
                 url = next;
                 continue;
             }
             let (parts, mut page) = response.into_parts();
             let broken =
-                |words: String| Mistake(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
+                |words: String| ToolError(format!("{} answered {}, but {words}", host(&url), parts.status.as_u16()));
             let mut intake = Intake::new(&parts.headers, wish.max).map_err(broken)?;
             while let Some(chunk) = page.chunk().await.map_err(|error| broken(error.to_string()))? {
                 if !intake.take(&chunk).map_err(broken)? {
@@ -82,14 +82,14 @@ impl Web {
         }
     }
 
-    fn checked(&self, text: &str) -> Result<Url, Mistake> {
-        let mut url = self.rule.check(text).map_err(|refusal| Mistake(refusal.0))?.url;
+    fn checked(&self, text: &str) -> Result<Url, ToolError> {
+        let mut url = self.rule.check(text).map_err(|refusal| ToolError(refusal.0))?.url;
         url.set_fragment(None);
         Ok(url)
     }
 
     /// Where a response leads, if it leads elsewhere and the request can go there; the request is made ready for it.
-    fn redirect<B>(&self, response: &http::Response<B>, from: &Url, wish: &mut Wish) -> Result<Option<Url>, Mistake> {
+    fn redirect<B>(&self, response: &http::Response<B>, from: &Url, wish: &mut Wish) -> Result<Option<Url>, ToolError> {
         let keeps = match response.status().as_u16() {
             301 | 302 => wish.method != Method::POST,
             303 => matches!(wish.method, Method::GET | Method::HEAD),
@@ -98,9 +98,9 @@ impl Web {
         };
         let Some(location) = response.headers().get(header::LOCATION) else { return Ok(None) };
         let location = String::from_utf8_lossy(location.as_bytes());
-        let refused = |words: &str| Mistake(format!("{} redirects to a URL that is refused: {words}", host(from)));
+        let refused = |words: &str| ToolError(format!("{} redirects to a URL that is refused: {words}", host(from)));
         let next = from.join(&location).map_err(|error| refused(&error.to_string()))?;
-        let next = self.checked(&escaped(next)).map_err(|mistake| refused(&mistake.0))?;
+        let next = self.checked(&escaped(next)).map_err(|error| refused(&error.0))?;
         if from.scheme() == "https" && next.scheme() != "https" {
             return Err(refused("it leaves https"));
         }
@@ -138,7 +138,7 @@ fn host(url: &Url) -> &str {
 }
 
 /// What to say of a request that got no answer. Addresses of the own network are not told.
-fn failed(error: &VisitError, url: &Url) -> Mistake {
+fn failed(error: &VisitError, url: &Url) -> ToolError {
     let host = host(url);
     if let VisitError::Send(error) = error
         && let Cause::Http(http) = &error.cause
@@ -148,16 +148,16 @@ fn failed(error: &VisitError, url: &Url) -> Mistake {
             true => "an answer with more than 100 headers, or with more than 64 KiB of them, which is not taken",
             false => "an answer that is no HTTP",
         };
-        return Mistake(format!("{host} gave {what}; the request may have been carried out"));
+        return ToolError(format!("{host} gave {what}; the request may have been carried out"));
     }
     let (sent, connect) = match error {
-        VisitError::Url(error) => return Mistake(format!("{host} cannot be asked: {error}")),
+        VisitError::Url(error) => return ToolError(format!("{host} cannot be asked: {error}")),
         VisitError::Send(error) => match &error.cause {
             Cause::Connect(connect) => (error.sent, Some(connect)),
             Cause::Http(_) => (error.sent, None),
         },
     };
-    Mistake(match connect {
+    ToolError(match connect {
         Some(ConnectError::Refused(address)) => {
             let class = match classify(*address) {
                 Class::Loopback | Class::Unspecified => "this machine",

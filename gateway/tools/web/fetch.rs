@@ -13,7 +13,7 @@ use super::Web;
 use super::exchange::{Reply, Wish};
 use super::page::{self, Page};
 use super::reading;
-use crate::tool::{Arguments, Card, Client, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 /// Pages of more bytes are read on a thread of their own, so that other calls go on.
 const AT_ONCE: usize = 64 << 10;
@@ -22,10 +22,10 @@ const ACCEPT: &str = "text/html,application/xhtml+xml,text/markdown,text/plain;q
 pub(super) struct Fetch(pub(super) Arc<Web>);
 
 impl Tool for Fetch {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let config = &self.0.config;
         let limit = u64::try_from(config.timeout.as_millis()).unwrap_or(u64::MAX);
-        Card::new(
+        ToolSpec::new(
             "web/fetch",
             "Read a web page",
             format!(
@@ -68,7 +68,7 @@ impl Tool for Fetch {
         .cap(32 << 20)
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPT));
@@ -87,7 +87,7 @@ impl Tool for Fetch {
     }
 }
 
-async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, Mistake> {
+async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> {
     let (status, url, size, truncated) =
         (reply.status.as_u16(), reply.url.to_string(), reply.body.len(), reply.truncated);
     let kind = reading::kind(&reply.headers);
@@ -98,7 +98,7 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, Mistake> {
         true => {
             let (kind, format) = (kind.clone(), format);
             let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
-            read.await.map_err(|_| Mistake::new("the page cannot be read"))??
+            read.await.map_err(|_| ToolError::new("the page cannot be read"))??
         }
         false => readable(&reply, &kind, &format)?,
     };
@@ -122,13 +122,15 @@ async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, Mistake> {
 }
 
 /// The text of a page in the wanted form.
-fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, Mistake> {
+fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, ToolError> {
     let html = matches!(kind, "text/html" | "application/xhtml+xml")
         || (kind.is_empty() && reply.body.trim_ascii_start().starts_with(b"<"));
     let plain = || reading::is_text(kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
     if !html && !plain() {
         let (kind, size) = (if kind.is_empty() { "binary" } else { kind }, reply.body.len());
-        return Err(Mistake(format!("the page is {kind} of {size} bytes and no text; use `request` to get its bytes")));
+        return Err(ToolError(format!(
+            "the page is {kind} of {size} bytes and no text; use `request` to get its bytes"
+        )));
     }
     let text = reading::text(&reply.headers, &reply.body);
     Ok(match (html, format) {

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 /// Headers that no list can allow, and beginnings of such names.
 const NEVER: [&str; 21] = [
@@ -70,21 +70,21 @@ impl Headers {
     }
 
     /// The headers of a call.
-    pub(super) fn take(&self, given: Option<&Map<String, Value>>) -> Result<HeaderMap, Mistake> {
+    pub(super) fn take(&self, given: Option<&Map<String, Value>>) -> Result<HeaderMap, ToolError> {
         let mut headers = HeaderMap::new();
         for (name, value) in given.into_iter().flatten() {
             let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
             let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-                return Err(Mistake(format!("`headers`: {shown:?} is no name of a header")));
+                return Err(ToolError(format!("`headers`: {shown:?} is no name of a header")));
             };
             let lower = parsed.as_str();
             if is_never(lower) {
-                return Err(Mistake(format!("the header `{shown}` is set by the gateway alone; leave it out")));
+                return Err(ToolError(format!("the header `{shown}` is set by the gateway alone; leave it out")));
             }
             let listed =
                 self.exact.iter().any(|exact| exact == lower) || self.begins.iter().any(|b| lower.starts_with(b));
             if !listed {
-                return Err(Mistake(format!(
+                return Err(ToolError(format!(
                     "the header `{shown}` is not on the list of allowed headers; leave it out"
                 )));
             }
@@ -93,13 +93,13 @@ impl Headers {
             let value = value.and_then(|value| HeaderValue::from_str(value).ok());
             let Some(value) = value else {
                 let expected = format!("at most {VALUE_BYTES} characters without line ends");
-                return Err(Mistake(format!("`headers.{shown}` must be a string of {expected}")));
+                return Err(ToolError(format!("`headers.{shown}` must be a string of {expected}")));
             };
             if headers.insert(parsed, value).is_some() {
-                return Err(Mistake(format!("the header `{shown}` is given twice")));
+                return Err(ToolError(format!("the header `{shown}` is given twice")));
             }
             if headers.len() > MOST {
-                return Err(Mistake(format!("`headers` must have at most {MOST} entries")));
+                return Err(ToolError(format!("`headers` must have at most {MOST} entries")));
             }
         }
         Ok(headers)

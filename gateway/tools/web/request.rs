@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::Web;
 use super::exchange::{Reply, Wish};
 use super::reading;
-use crate::tool::{Arguments, Card, Client, Effect, Mistake, Output, Tool};
+use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};
 
 /// Most response headers that are told, and the most bytes of one.
 const HEADERS: usize = 128;
@@ -23,10 +23,10 @@ const HEADER_BYTES: usize = 4 << 10;
 pub(super) struct Request(pub(super) Arc<Web>);
 
 impl Tool for Request {
-    fn card(&self) -> Card {
+    fn spec(&self) -> ToolSpec {
         let config = &self.0.config;
         let limit = u64::try_from(config.timeout.as_millis()).unwrap_or(u64::MAX);
-        Card::new(
+        ToolSpec::new(
             "web/request",
             "Send an HTTP request",
             format!(
@@ -73,7 +73,7 @@ impl Tool for Request {
         .cap(config.response_bytes.saturating_mul(14) + (1 << 20))
     }
 
-    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, Mistake>> {
+    fn run<'a>(&'a self, arguments: Arguments, _: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let began = Instant::now();
             let wish = self.wish(&arguments, began)?;
@@ -84,18 +84,18 @@ impl Tool for Request {
 }
 
 impl Request {
-    fn wish(&self, arguments: &Arguments, began: Instant) -> Result<Wish, Mistake> {
+    fn wish(&self, arguments: &Arguments, began: Instant) -> Result<Wish, ToolError> {
         let config = &self.0.config;
         let method = arguments.text("method")?;
-        let method = Method::from_bytes(method.as_bytes()).map_err(|_| Mistake::new("`method` is no HTTP method"))?;
+        let method = Method::from_bytes(method.as_bytes()).map_err(|_| ToolError::new("`method` is no HTTP method"))?;
         let mut headers = self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
         let body = body(arguments, &mut headers)?;
         if body.len() > config.request_bytes {
             let (size, most) = (body.len(), config.request_bytes);
-            return Err(Mistake(format!("the body has {size} bytes and at most {most} may be sent; send less")));
+            return Err(ToolError(format!("the body has {size} bytes and at most {most} may be sent; send less")));
         }
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {
-            return Err(Mistake(format!(
+            return Err(ToolError(format!(
                 "a {method} request has no body; use another method, or put the values into the URL"
             )));
         }
@@ -112,10 +112,10 @@ impl Request {
 }
 
 /// The body, and its content type if the caller gave none.
-fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, Mistake> {
+fn body(arguments: &Arguments, headers: &mut HeaderMap) -> Result<Bytes, ToolError> {
     let given: Vec<&str> = ["json", "form", "text"].into_iter().filter(|name| arguments.get(name).is_some()).collect();
     if given.len() > 1 {
-        return Err(Mistake(format!("`{}` and `{}` are both given; a request has one body", given[0], given[1])));
+        return Err(ToolError(format!("`{}` and `{}` are both given; a request has one body", given[0], given[1])));
     }
     let (kind, text) = if let Some(value) = arguments.get("json") {
         ("application/json", value.to_string())

@@ -73,7 +73,7 @@ fn scripted(config: &Config, answers: &[&[&'static str]]) -> Rig {
     rig
 }
 
-fn install(builtin: &Builtin, made: Made) {
+fn install(builtin: &Builtin, made: ServerDefinition) {
     let mut changes = Changes::default();
     changes.part("web", None, Some(&()), |()| Ok(made)).unwrap();
     builtin.adopt(Prepared { config: crate::Config::default(), changes });

@@ -54,11 +54,11 @@ fn acme() -> Person {
 }
 
 async fn call(folder: &Path, person: &Person, tool: &str, arguments: Value) -> Result<Value, String> {
-    let mut made = crate::database::made(&config(Vec::new(), Some(folder)), &about()).unwrap();
-    let at = made.tools.iter().position(|made| made.card().name == tool).unwrap();
+    let mut made = crate::database::build(&config(Vec::new(), Some(folder)), &about()).unwrap();
+    let at = made.tools.iter().position(|made| made.spec().name == tool).unwrap();
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
     let client = Client { conversation: None, sight: Some(person) };
-    made.tools.remove(at).run(Arguments(arguments), client).await.map(|out| out.structured).map_err(|mistake| mistake.0)
+    made.tools.remove(at).run(Arguments(arguments), client).await.map(|out| out.structured).map_err(|error| error.0)
 }
 
 fn wanted(table: &str, mode: &str) -> Value {
@@ -147,11 +147,11 @@ async fn imports_at_the_same_time_wait_for_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let csv: &'static str = Box::leak(format!("a,b\n{}", "12345,some words of text\n".repeat(15_000)).into_boxed_str());
     // One server, as in a gateway.
-    let made = Arc::new(crate::database::made(&config(Vec::new(), Some(folder.path())), &about()).unwrap());
+    let made = Arc::new(crate::database::build(&config(Vec::new(), Some(folder.path())), &about()).unwrap());
     let imports = (0..8).map(|number| {
         let made = Arc::clone(&made);
         tokio::spawn(async move {
-            let tool = made.tools.iter().find(|tool| tool.card().name == "database/import").unwrap();
+            let tool = made.tools.iter().find(|tool| tool.spec().name == "database/import").unwrap();
             let Value::Object(arguments) = wanted(&format!("t{number}"), "replace") else { unreachable!() };
             let person = with(csv);
             tool.run(Arguments(arguments), Client { conversation: None, sight: Some(&person) }).await.map(|_| ())

@@ -7,25 +7,25 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::registry::{Ended, Event, Observer};
+use crate::registry::{CallOutcome, Event, Observer};
 
 /// How many of the latest runs the percentile is taken from.
 const KEPT: usize = 256;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Tally(Mutex<HashMap<Arc<str>, Count>>);
+pub(crate) struct Stats(Mutex<HashMap<Arc<str>, Counters>>);
 
 #[derive(Default)]
-struct Count {
-    figures: Figures,
+struct Counters {
+    figures: ToolStats,
     total: Duration,
     latest: Vec<Duration>,
 }
 
 /// What is known of one tool's runs.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct ToolStats {
     pub(crate) invocations: u64,
     pub(crate) successes: u64,
     pub(crate) failures: u64,
@@ -37,16 +37,16 @@ pub(crate) struct Figures {
     pub(crate) last: Option<SystemTime>,
 }
 
-impl Tally {
+impl Stats {
     /// The figures of one tool.
-    pub(crate) fn figures(&self, tool: &str) -> Figures {
+    pub(crate) fn get(&self, tool: &str) -> ToolStats {
         let counts = self.0.lock();
-        let Some(count) = counts.get(tool) else { return Figures::default() };
+        let Some(count) = counts.get(tool) else { return ToolStats::default() };
         let mut sorted = count.latest.clone();
         sorted.sort_unstable();
         let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
         let runs = u32::try_from(count.figures.invocations).unwrap_or(u32::MAX);
-        Figures {
+        ToolStats {
             average: count.total.checked_div(runs).unwrap_or_default(),
             p95: sorted.get(at).copied().unwrap_or_default(),
             ..count.figures.clone()
@@ -54,8 +54,8 @@ impl Tally {
     }
 }
 
-impl Observer for Tally {
-    fn notice(&self, tool: &Arc<str>, event: Event) {
+impl Observer for Stats {
+    fn observe(&self, tool: &Arc<str>, event: Event) {
         let mut counts = self.0.lock();
         match event {
             Event::Registered => {
@@ -74,14 +74,14 @@ impl Observer for Tally {
     }
 }
 
-impl Count {
-    fn add(&mut self, took: Duration, ended: Ended) {
+impl Counters {
+    fn add(&mut self, took: Duration, ended: CallOutcome) {
         let at = usize::try_from(self.figures.invocations).unwrap_or_default() % KEPT;
         self.figures.invocations += 1;
         match ended {
-            Ended::Success => self.figures.successes += 1,
-            Ended::Failure => self.figures.failures += 1,
-            Ended::Cancelled => self.figures.cancelled += 1,
+            CallOutcome::Success => self.figures.successes += 1,
+            CallOutcome::Failure => self.figures.failures += 1,
+            CallOutcome::Cancelled => self.figures.cancelled += 1,
         }
         self.figures.last = Some(SystemTime::now());
         self.total += took;

@@ -11,12 +11,12 @@ use crate::server::Server;
 use crate::tool::Client;
 
 /// Prompts and resources of a server. Results and items are JSON as MCP has them.
-pub(crate) trait Material: Send + Sync + 'static {
+pub(crate) trait Provider: Send + Sync + 'static {
     /// Which of prompts, resources, subscriptions and completions it has. Tools are added by the server.
     fn offers(&self) -> Offers;
 
     /// Called once, before anything else, with the way to tell of changes.
-    fn attach(&self, _teller: Teller) {}
+    fn attach(&self, _teller: ChangeNotifier) {}
 
     /// The items of one list. No I/O and never waits: it is asked when the server starts and after each change.
     fn items(&self, kind: ListKind) -> Vec<Value>;
@@ -37,7 +37,7 @@ pub(crate) trait Material: Send + Sync + 'static {
     }
 
     /// Values that complete what was typed of an argument; at most 100 are shown.
-    fn complete(&self, _wanted: &Wanted<'_>) -> Vec<String> {
+    fn complete(&self, _wanted: &CompletionRequest<'_>) -> Vec<String> {
         Vec::new()
     }
 
@@ -51,8 +51,8 @@ pub(crate) trait Material: Send + Sync + 'static {
 }
 
 /// What is to be completed.
-pub(crate) struct Wanted<'a> {
-    pub(crate) target: Target<'a>,
+pub(crate) struct CompletionRequest<'a> {
+    pub(crate) target: CompletionTarget<'a>,
     /// The argument's name.
     pub(crate) argument: &'a str,
     /// What was typed of it.
@@ -61,7 +61,7 @@ pub(crate) struct Wanted<'a> {
 
 /// Whose argument is to be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target<'a> {
+pub(crate) enum CompletionTarget<'a> {
     /// By name.
     Prompt(&'a str),
     /// By URI template.
@@ -93,22 +93,22 @@ impl Contents {
     }
 }
 
-/// How material tells of changes. Never waits; does nothing once the server is gone.
+/// How a provider says that something has changed. Never waits; does nothing once the server is gone.
 #[derive(Clone)]
-pub(crate) struct Teller(pub(crate) Weak<Server>);
+pub(crate) struct ChangeNotifier(pub(crate) Weak<Server>);
 
-impl Teller {
+impl ChangeNotifier {
     /// Some list is another one: all of them are read again, and clients are told.
     pub(crate) fn lists_changed(&self) {
         if let Some(server) = self.0.upgrade() {
-            server.read_lists();
+            server.rebuild_catalog();
         }
     }
 
     /// A resource that was subscribed to holds something else.
     pub(crate) fn updated(&self, uri: &str) {
         if let Some(server) = self.0.upgrade() {
-            server.tell(lockgate_upstream::Event::Updated {
+            server.send_event(lockgate_upstream::Event::Updated {
                 slug: Arc::from(server.name()),
                 uri: uri.to_owned(),
                 params: Bytes::from(json!({"uri": uri}).to_string()),

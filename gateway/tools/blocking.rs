@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
 
-use crate::tool::Mistake;
+use crate::tool::ToolError;
 
 /// The places of one server.
 #[derive(Clone)]
-pub(crate) struct Work(Arc<Semaphore>);
+pub(crate) struct BlockingPool(Arc<Semaphore>);
 
 /// Whether the work is still wanted.
 #[derive(Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct CancellationToken(Arc<AtomicBool>);
 
 /// Says so when it is dropped.
-struct Guard(Stop);
+struct Guard(CancellationToken);
 
-impl Work {
+impl BlockingPool {
     pub(crate) fn new(concurrent: usize) -> Self {
         Self(Arc::new(Semaphore::new(concurrent.max(1))))
     }
@@ -26,27 +26,27 @@ impl Work {
     /// Waits for a place and does the work there. Work that goes on after its call was dropped keeps its place.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Stop) -> Result<T, Mistake> + Send + 'static,
-    ) -> Result<T, Mistake> {
-        let ended = |_| Mistake::new("the gateway is stopping");
+        work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let ended = |_| ToolError::new("the gateway is stopping");
         let place = Arc::clone(&self.0).acquire_owned().await.map_err(ended)?;
-        let stop = Stop::default();
+        let stop = CancellationToken::default();
         let guard = Guard(stop.clone());
         let done = tokio::task::spawn_blocking(move || {
             let _place = place;
             stop.check()?;
             work(&stop)
         });
-        let result = done.await.map_err(|_| Mistake::new("the work has ended without a result"))?;
+        let result = done.await.map_err(|_| ToolError::new("the work has ended without a result"))?;
         drop(guard);
         result
     }
 }
 
-impl Stop {
+impl CancellationToken {
     /// An error as soon as nobody waits for the result any more.
-    pub(crate) fn check(&self) -> Result<(), Mistake> {
-        if self.0.load(Ordering::Relaxed) { Err(Mistake::new("the call was cancelled")) } else { Ok(()) }
+    pub(crate) fn check(&self) -> Result<(), ToolError> {
+        if self.0.load(Ordering::Relaxed) { Err(ToolError::new("the call was cancelled")) } else { Ok(()) }
     }
 }
 
