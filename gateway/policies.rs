@@ -15,11 +15,11 @@ use lockgate_protocol::uri;
 use serde_json::{Value, json};
 
 mod explain;
-mod never;
-mod surroundings;
+mod lint_context;
+mod unreachable;
 
 use explain::Explain;
-use surroundings::Surroundings;
+use lint_context::LintContext;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -42,12 +42,12 @@ pub(crate) struct Configured {
     config: Config,
     warnings: Vec<Problem>,
     /// The rest of the configuration; nothing where files of policies are named instead.
-    around: Surroundings,
+    context: LintContext,
 }
 
 impl From<Loaded> for Configured {
     fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
-        Self { config: config.policy.clone(), warnings, around: Surroundings::new(Some(Box::new(config))) }
+        Self { config: config.policy.clone(), warnings, context: LintContext::new(Some(Box::new(config))) }
     }
 }
 
@@ -60,7 +60,7 @@ impl Command {
         let of = |files: &[PathBuf]| match files.is_empty() {
             true => configured(),
             false => match policies::load(files, cwd) {
-                Ok(config) => Ok(Configured { config, warnings: Vec::new(), around: Surroundings::default() }),
+                Ok(config) => Ok(Configured { config, warnings: Vec::new(), context: LintContext::default() }),
                 Err(report) => Err(report.into()),
             },
         };
@@ -68,10 +68,12 @@ impl Command {
             Self::Check { files } => check(of(files)?, json),
             Self::Test { files } if files.is_empty() => {
                 let configured = configured()?;
-                test(&beside(&configured.config, cwd), cwd, &configured.around, json)
+                test(&beside(&configured.config, cwd), cwd, &configured.context, json)
             }
             // Without a configuration that can be read they are tested by themselves.
-            Self::Test { files } => test(files, cwd, &configured().map(|found| found.around).unwrap_or_default(), json),
+            Self::Test { files } => {
+                test(files, cwd, &configured().map(|found| found.context).unwrap_or_default(), json)
+            }
             Self::Explain(question) => question.run(&of(&question.policies)?, json),
         }
     }
@@ -94,9 +96,9 @@ fn compiled(config: &Config) -> anyhow::Result<Policy> {
     Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
 }
 
-fn check(Configured { config, mut warnings, around }: Configured, json: bool) -> Printed {
+fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
     warnings.extend(compiled(&config)?.overlaps().iter().map(overlap));
-    warnings.extend(never::warnings(&config.documents, &around));
+    warnings.extend(unreachable::warnings(&config.documents, &context));
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
     let text = match json {
@@ -139,12 +141,12 @@ struct Tried {
     differences: Vec<String>,
 }
 
-fn test(paths: &[PathBuf], cwd: &Path, around: &Surroundings, json: bool) -> Printed {
+fn test(paths: &[PathBuf], cwd: &Path, context: &LintContext, json: bool) -> Printed {
     let mut tried = Vec::new();
     for path in paths {
         let files = policies::files(&cwd.join(path)).map_err(|words| anyhow!("{}: {words}", path.display()))?;
         for file in files {
-            tried.extend(run(&file, cwd, around)?);
+            tried.extend(run(&file, cwd, context)?);
         }
     }
     if tried.is_empty() {
@@ -180,7 +182,7 @@ fn as_json(case: &Tried) -> Value {
 }
 
 /// The cases of one file against the policies that it names.
-fn run(file: &Path, cwd: &Path, around: &Surroundings) -> anyhow::Result<Vec<Tried>> {
+fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tried>> {
     let cases = policies::cases(file, cwd)?;
     let folder = file.parent().unwrap_or(cwd);
     let named: Vec<PathBuf> = match cases.policies.is_empty() {
@@ -193,7 +195,7 @@ fn run(file: &Path, cwd: &Path, around: &Surroundings) -> anyhow::Result<Vec<Tri
     let one = |case: &Case| {
         let mut misspelling = None;
         let find = |kind, name: &str, at: &str| {
-            let asked = around.asked(kind, name, at)?;
+            let asked = context.asked(kind, name, at)?;
             misspelling = misspelt(kind, &asked.own);
             Ok(asked)
         };

@@ -4,11 +4,11 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-mod apart;
 mod expand;
 mod import;
 pub mod keys;
 mod load;
+mod overlap;
 pub mod policies;
 mod problem;
 mod raw;

@@ -10,7 +10,7 @@ use crate::raw::leaf::List;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
-use crate::{Loaded, Sources, Transport, apart, import, suggest, validate};
+use crate::{Loaded, Sources, Transport, import, overlap, suggest, validate};
 
 /// Most client files imported.
 const IMPORTS: usize = 32;
@@ -54,7 +54,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Report> {
     files.sort();
     files.dedup();
     if let Some(config) = &config {
-        apart::check(config, &files, &sources.cwd, &layers, &mut problems);
+        overlap::check(config, &files, &sources.cwd, &layers, &mut problems);
     }
     let warnings = problems.finish()?;
     match config {

@@ -69,7 +69,7 @@ impl Explain {
         let caller = Caller::parse(caller).map_err(|words| anyhow!("--as: {words}"))?;
         let (kind, name) = self.asked().context("name a tool with --call")?;
         let claims = |text: &String| Annotations::of_tool(format!("{{\"annotations\":{text}}}").as_bytes());
-        let asked = configured.around.asked(kind, name, at).map_err(anyhow::Error::msg)?;
+        let asked = configured.context.asked(kind, name, at).map_err(anyhow::Error::msg)?;
         let target = Target {
             kind,
             server: &asked.server,
@@ -79,14 +79,14 @@ impl Explain {
             annotations: annotations.as_ref().map(claims).or(asked.annotations).unwrap_or_default(),
         };
         let policy = compiled(&configured.config)?;
-        let caller = configured.around.known(caller);
+        let caller = configured.context.known(caller);
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };
         let mut explanation = policy.explain(&question, arguments.as_deref().map(str::as_bytes));
         // What hides it whatever policies say.
         let other = match misspelt(kind, &asked.own) {
             Some(words) => Some((DEFAULT, words, Vec::new())),
-            None if kind == Kind::Tool && configured.around.is_unapproved(&asked.server, &asked.own) => {
+            None if kind == Kind::Tool && configured.context.is_unapproved(&asked.server, &asked.own) => {
                 let name = format!("{}/{}", asked.server, asked.own);
                 let change = format!("`lockgate pins approve {name}`, once it is looked at");
                 Some(("pins", format!("{name} is not in the lock file of approved tools"), vec![change]))

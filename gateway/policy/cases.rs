@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::policy::{Because, DEFAULT, Question};
+use crate::policy::{DEFAULT, DenyReason, Question};
 use crate::{Annotations, Certificate, Class, Kind, Policy, Subject, Target};
 
 /// A file of cases.
@@ -294,7 +294,7 @@ impl Policy {
         let target = self.deciding(&class, question);
         let question = &Question { target: &target, ..*question };
         let verdict = self.verdict(&class, question);
-        match self.judge(&verdict, question, arguments) {
+        match self.evaluate(&verdict, question, arguments) {
             Ok(passed) => Outcome {
                 decision: Expect::Allow,
                 rule: passed.rule.to_string(),
@@ -303,12 +303,12 @@ impl Policy {
             },
             Err(denied) => {
                 let decision = if verdict.is_visible() { Expect::Deny } else { Expect::Hidden };
-                let words = match denied.because {
-                    Because::Hidden if *denied.rule == *DEFAULT => Some("no policy allows it".into()),
-                    Because::Hidden => None,
-                    Because::Arguments(refusal) => Some(refusal.0),
-                    Because::Failure(words) => Some(words),
-                    Because::Unjudged(words, argument) => Some(format!("{words} ({argument})")),
+                let words = match denied.reason {
+                    DenyReason::Hidden if *denied.rule == *DEFAULT => Some("no policy allows it".into()),
+                    DenyReason::Hidden => None,
+                    DenyReason::Arguments(refusal) => Some(refusal.0),
+                    DenyReason::Failure(words) => Some(words),
+                    DenyReason::Unjudged(words, argument) => Some(format!("{words} ({argument})")),
                 };
                 Outcome { decision, rule: denied.rule.to_string(), words, forwards: None }
             }

@@ -8,7 +8,7 @@ use ahash::RandomState;
 use moka::sync::Cache;
 
 use crate::Subject;
-use crate::bits::Bits;
+use crate::bitset::BitSet;
 
 /// Callers and endpoints remembered.
 const MAX_KNOWN: u64 = 16_384;
@@ -16,7 +16,7 @@ const MAX_KNOWN: u64 = 16_384;
 /// The policies that concern some callers at one endpoint.
 #[derive(Debug)]
 pub struct Class {
-    pub(crate) bits: Bits,
+    pub(crate) bits: BitSet,
     /// Those of them whose condition could not be evaluated, and why.
     pub(crate) broken: Vec<(u32, String)>,
     /// Those that limit methods.
@@ -28,7 +28,7 @@ impl Class {
     /// `version` tells the policies of one configuration from those of another; `personal` is for callers whose views
     /// depend on who they are.
     pub(crate) fn new(
-        bits: Bits,
+        bits: BitSet,
         broken: Vec<(u32, String)>,
         methods: Box<[u32]>,
         version: u64,

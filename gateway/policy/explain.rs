@@ -100,7 +100,7 @@ impl Policy {
 /// What a policy says; one that denies, of the URI in any reading.
 fn says_of_any(rule: &Rule, question: &Question<'_>, arguments: Option<&Value>) -> Says {
     let mut says_it = says(rule, question, arguments);
-    for (exposed, own) in question.target.readings() {
+    for (exposed, own) in question.target.uri_variants() {
         if rule.effect == Effect::Deny && matches!(says_it, Says::Misfits(_)) {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             says_it = says(rule, &Question { target: &target, ..*question }, arguments);

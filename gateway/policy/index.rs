@@ -3,7 +3,7 @@
 
 use globset::Glob;
 
-use crate::bits::Bits;
+use crate::bitset::BitSet;
 use crate::pattern;
 use crate::rule::{Rule, Who};
 use crate::target::Kind;
@@ -16,18 +16,18 @@ pub(crate) struct Index {
     size: usize,
     who: [pattern::Index; 6],
     /// Policies about callers without a credential, and those about all others.
-    anonymous: [Bits; 2],
+    anonymous: [BitSet; 2],
     endpoints: pattern::Index,
     servers: pattern::Index,
     not_servers: pattern::Index,
     categories: pattern::Index,
     /// For each kind of thing: patterns, and the policies that name other kinds alone.
-    kinds: [(pattern::Index, Bits); 5],
+    kinds: [(pattern::Index, BitSet); 5],
     words: WordIndex,
     not_words: WordIndex,
     annotated: Vec<u32>,
     /// Policies about methods.
-    methods: Bits,
+    methods: BitSet,
 }
 
 const KINDS: [Kind; 5] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::PromptCompletion, Kind::ResourceCompletion];
@@ -47,7 +47,7 @@ impl Index {
             WordIndex::new(size, picked.into_iter())
         };
         let set = |pick: &dyn Fn(&Rule) -> bool| {
-            let mut bits = Bits::none(size);
+            let mut bits = BitSet::none(size);
             all().filter(|(_, rule)| pick(rule)).for_each(|(at, _)| bits.insert(at));
             bits
         };
@@ -77,12 +77,12 @@ impl Index {
     pub(crate) fn tells_callers_apart(&self) -> bool {
         !(self.who.iter().all(pattern::Index::is_unused)
             && self.endpoints.is_unused()
-            && self.anonymous.iter().all(Bits::is_empty))
+            && self.anonymous.iter().all(BitSet::is_empty))
     }
 
     /// The policies that concern a caller at an endpoint.
-    pub(crate) fn concerning(&self, subject: &Subject<'_>, endpoint: &str) -> Bits {
-        let mut bits = Bits::none(self.size);
+    pub(crate) fn concerning(&self, subject: &Subject<'_>, endpoint: &str) -> BitSet {
+        let mut bits = BitSet::none(self.size);
         (0u32..).take(self.size).for_each(|at| bits.insert(at));
         for (index, names) in self.who.iter().zip(Who::names(subject)) {
             index.narrow(&mut bits, self.size, names.iter());
@@ -95,7 +95,7 @@ impl Index {
     }
 
     /// Those of them that concern what is asked for.
-    pub(crate) fn about(&self, concerning: &Bits, rules: &[Rule], target: &Target<'_>) -> Bits {
+    pub(crate) fn about(&self, concerning: &BitSet, rules: &[Rule], target: &Target<'_>) -> BitSet {
         let mut bits = concerning.clone();
         self.methods.iter().for_each(|at| bits.remove(at));
         self.server(&mut bits, target.server);
@@ -120,7 +120,7 @@ impl Index {
     }
 
     /// Takes out the policies that go by words and whose words do not fit.
-    fn narrow_by_words(&self, bits: &mut Bits, target: &Target<'_>) {
+    fn narrow_by_words(&self, bits: &mut BitSet, target: &Target<'_>) {
         let named = self.words.restricted();
         let excluded = self.not_words.restricted();
         if target.kind != Kind::Tool {
@@ -135,7 +135,7 @@ impl Index {
         }
     }
 
-    fn server(&self, bits: &mut Bits, server: &str) {
+    fn server(&self, bits: &mut BitSet, server: &str) {
         self.servers.narrow(bits, self.size, [server].iter());
         if !self.not_servers.is_unused() {
             self.not_servers.fits(self.size, [server].iter()).iter().for_each(|at| bits.remove(at));
@@ -143,7 +143,7 @@ impl Index {
     }
 
     /// Those that concern a server, whatever of it is asked for.
-    pub(crate) fn about_server(&self, concerning: &Bits, server: &str) -> Bits {
+    pub(crate) fn about_server(&self, concerning: &BitSet, server: &str) -> BitSet {
         let mut bits = concerning.clone();
         self.methods.iter().for_each(|at| bits.remove(at));
         self.server(&mut bits, server);
@@ -151,7 +151,7 @@ impl Index {
     }
 
     /// Those about methods.
-    pub(crate) fn methods(&self) -> &Bits {
+    pub(crate) fn methods(&self) -> &BitSet {
         &self.methods
     }
 }

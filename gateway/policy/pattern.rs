@@ -3,7 +3,7 @@
 
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 
-use crate::bits::Bits;
+use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 1024;
 /// Most patterns of one list.
@@ -26,7 +26,7 @@ pub(crate) struct Index {
     /// what those find is looked for among all of them, so that it is asked first whether there is anything.
     sets: [Set; 2],
     /// Policies that have such patterns at all.
-    restricted: Bits,
+    restricted: BitSet,
 }
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Index {
     /// They are too large together.
     pub(crate) fn new<'a>(size: usize, lists: impl Iterator<Item = (u32, &'a [Glob])>) -> Result<Self, String> {
         let mut builders = [(); 2].map(|()| (GlobSetBuilder::new(), Vec::new()));
-        let mut restricted = Bits::none(size);
+        let mut restricted = BitSet::none(size);
         for (owner, globs) in lists {
             restricted.insert(owner);
             for glob in globs {
@@ -72,8 +72,8 @@ impl Index {
     }
 
     /// The policies with a pattern that fits one of the names.
-    pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> Bits {
-        let (mut fits, mut hits) = (Bits::none(size), Vec::new());
+    pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> BitSet {
+        let (mut fits, mut hits) = (BitSet::none(size), Vec::new());
         for name in names {
             let name = Candidate::new(name.as_ref());
             for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {
@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Takes out the policies whose patterns fit none of the names.
-    pub(crate) fn narrow(&self, bits: &mut Bits, size: usize, names: impl Iterator<Item = impl AsRef<str>>) {
+    pub(crate) fn narrow(&self, bits: &mut BitSet, size: usize, names: impl Iterator<Item = impl AsRef<str>>) {
         if !self.is_unused() {
             bits.keep(&self.restricted, &self.fits(size, names));
         }

@@ -51,7 +51,7 @@ pub struct Passed {
     /// The arguments that the server gets instead of those that were sent, as JSON text.
     pub arguments: Option<Vec<u8>>,
     /// How a policy in dry run would have denied it.
-    pub would: Option<Denied>,
+    pub dry_run: Option<Denied>,
 }
 
 /// A call that may not be made.
@@ -59,12 +59,12 @@ pub struct Passed {
 pub struct Denied {
     /// The policy that denies it, or [`DEFAULT`].
     pub rule: Arc<str>,
-    pub because: Because,
+    pub reason: DenyReason,
 }
 
 /// Why a call may not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum DenyReason {
     /// What it is for is not there for this caller.
     Hidden,
     /// Its arguments, in words for the caller.
@@ -162,8 +162,8 @@ impl Policy {
     pub fn verdict(&self, class: &Class, question: &Question<'_>) -> Verdict {
         let mut broken = Vec::new();
         let mut concerned = self.concerned(class, question, &mut broken);
-        let readings = if self.denies_by_uri { question.target.readings() } else { Vec::new() };
-        for (exposed, own) in readings {
+        let variants = if self.denies_by_uri { question.target.uri_variants() } else { Vec::new() };
+        for (exposed, own) in variants {
             let target = Target { exposed: &exposed, own: &own, ..*question.target };
             let mut failed = Vec::new();
             let others = self.concerned(class, &Question { target: &target, ..*question }, &mut failed);

@@ -434,7 +434,7 @@ fn arguments_are_read_once_and_strictly() {
     let class = policy.class(&SOMEBODY, "/mcp");
     let verdict = policy.verdict(&class, &question);
     let text = br#"{ "n" : 5, "f":false,"o": [12345678901234567890123, 1.10, "\u0041"]}"#;
-    let passed = policy.judge(&verdict, &question, Some(text)).unwrap();
+    let passed = policy.evaluate(&verdict, &question, Some(text)).unwrap();
     let sent = String::from_utf8(passed.arguments.unwrap()).unwrap();
     assert_eq!(sent, r#"{"n":5,"f":true,"o":[12345678901234567890123, 1.10, "\u0041"]}"#);
 }
@@ -542,8 +542,8 @@ fn dry_run_changes_nothing_and_is_told() {
     let target = tool("a__b");
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-    let passed = policy.judge(&verdict, &question, None).unwrap();
-    assert_eq!((&*passed.rule, &*passed.would.unwrap().rule), ("all", "later"));
+    let passed = policy.evaluate(&verdict, &question, None).unwrap();
+    assert_eq!((&*passed.rule, &*passed.dry_run.unwrap().rule), ("all", "later"));
 }
 
 /// Arguments are judged once, and dry runs look at what the server would get: not at what other dry runs would make of it.
@@ -558,12 +558,12 @@ fn dry_run_judges_the_arguments_that_are_sent_on() {
     let target = tool("a__b");
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-    let judged = |text: &str| policy.judge(&verdict, &question, Some(text.as_bytes()));
+    let judged = |text: &str| policy.evaluate(&verdict, &question, Some(text.as_bytes()));
     let passed = judged("{}").unwrap();
-    assert_eq!((passed.arguments.as_deref(), passed.would), (Some(b"{\"n\":5}".as_slice()), None));
+    assert_eq!((passed.arguments.as_deref(), passed.dry_run), (Some(b"{\"n\":5}".as_slice()), None));
     let passed = judged(r#"{"n": 7, "s": 1}"#).unwrap();
-    let would = passed.would.unwrap();
-    assert!(&*would.rule == "c-dry" && matches!(would.because, Because::Arguments(_)), "{would:?}");
+    let dry_run = passed.dry_run.unwrap();
+    assert!(&*dry_run.rule == "c-dry" && matches!(dry_run.reason, DenyReason::Arguments(_)), "{dry_run:?}");
     // Refused in earnest: there is nothing more to say.
     assert!(judged(r#"{"other": 1}"#).is_err());
 }
@@ -579,10 +579,10 @@ fn dry_run_alone_reads_arguments_of_an_open_call() {
     let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
     let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
     assert!(verdict.reads_arguments());
-    let would = |text: &str| policy.judge(&verdict, &question, Some(text.as_bytes())).unwrap().would;
-    assert_eq!(would(r#"{"t": 1}"#), None);
+    let dry_run = |text: &str| policy.evaluate(&verdict, &question, Some(text.as_bytes())).unwrap().dry_run;
+    assert_eq!(dry_run(r#"{"t": 1}"#), None);
     for text in [r#"{"s": 1}"#, r#"{"t": 1, "t": 2}"#] {
-        assert_eq!(&*would(text).unwrap().rule, "later", "{text}");
+        assert_eq!(&*dry_run(text).unwrap().rule, "later", "{text}");
     }
 }
 
@@ -1062,7 +1062,7 @@ proptest! {
         let allowed = about.iter().any(|rule| rule.effect == file::Effect::Allow) && !denied;
         let verdict = policy.verdict(&policy.class(&subject, endpoint), &question);
         prop_assert_eq!(verdict.is_visible(), allowed);
-        prop_assert_eq!(policy.judge(&verdict, &question, None).is_ok(), allowed);
+        prop_assert_eq!(policy.evaluate(&verdict, &question, None).is_ok(), allowed);
     }
 
     /// No text makes reading arguments fail other than by a refusal, and what is forwarded is what was read.
@@ -1073,7 +1073,7 @@ proptest! {
         let target = tool("a__b");
         let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
         let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-        if let Ok(passed) = policy.judge(&verdict, &question, Some(text.as_bytes())) {
+        if let Ok(passed) = policy.evaluate(&verdict, &question, Some(text.as_bytes())) {
             let sent: Value = serde_json::from_slice(passed.arguments.as_deref().unwrap_or(text.as_bytes())).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             for (key, value) in read.as_object().unwrap() {
@@ -1103,11 +1103,11 @@ fn a_condition_that_fails_for_an_argument_names_it() {
     let policy = policy(json!([
         {"name": "pay", "effect": "allow", "when": "arguments.amount <= 100 && arguments.to.iban.startsWith('DE')"},
     ]));
-    let because = |arguments: Value| {
+    let reason = |arguments: Value| {
         let target = tool("bank__pay");
         let question = Question { subject: &SOMEBODY, endpoint: "/mcp", target: &target };
         let verdict = policy.verdict(&policy.class(&SOMEBODY, "/mcp"), &question);
-        policy.judge(&verdict, &question, Some(arguments.to_string().as_bytes())).unwrap_err().because
+        policy.evaluate(&verdict, &question, Some(arguments.to_string().as_bytes())).unwrap_err().reason
     };
     for (arguments, wanted) in [
         (json!({"to": {"iban": "DE"}}), "/amount is missing"),
@@ -1118,15 +1118,15 @@ fn a_condition_that_fails_for_an_argument_names_it() {
             "it cannot take an argument as it is: /amount is text, /to/iban is text",
         ),
     ] {
-        match because(arguments.clone()) {
-            Because::Unjudged(log, argument) => {
+        match reason(arguments.clone()) {
+            DenyReason::Unjudged(log, argument) => {
                 assert!(argument.0 == wanted && log.starts_with("policy pay: "), "{arguments}: {log}, {argument}");
             }
             other => panic!("{arguments}: {other:?}"),
         }
     }
-    let large = because(json!({"amount": 1, "to": {"iban": "DE"}, "x": vec![0; 100_001]}));
-    assert!(matches!(large, Because::Failure(_)), "{large:?}");
+    let large = reason(json!({"amount": 1, "to": {"iban": "DE"}, "x": vec![0; 100_001]}));
+    assert!(matches!(large, DenyReason::Failure(_)), "{large:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 use aho_corasick::AhoCorasick;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::bits::Bits;
+use crate::bitset::BitSet;
 
 const MAX_BYTES: usize = 4096;
 /// Most words that one list stands for, with every alternative.
@@ -175,7 +175,7 @@ pub(crate) struct WordIndex {
     /// The policy of each word.
     words: Vec<(u32, Word)>,
     /// Policies that have words at all.
-    restricted: Bits,
+    restricted: BitSet,
 }
 
 impl WordIndex {
@@ -185,7 +185,7 @@ impl WordIndex {
     /// They are too many together.
     pub(crate) fn new<'a>(size: usize, lists: impl Iterator<Item = (u32, &'a [Word])>) -> Result<Self, String> {
         let mut words = Vec::new();
-        let mut restricted = Bits::none(size);
+        let mut restricted = BitSet::none(size);
         for (owner, list) in lists {
             restricted.insert(owner);
             words.extend(list.iter().map(|word| (owner, word.clone())));
@@ -195,13 +195,13 @@ impl WordIndex {
     }
 
     /// The policies that go by words.
-    pub(crate) fn restricted(&self) -> &Bits {
+    pub(crate) fn restricted(&self) -> &BitSet {
         &self.restricted
     }
 
     /// The policies of which the name has a word.
-    pub(crate) fn fits(&self, size: usize, name: &str) -> Bits {
-        let mut fits = Bits::none(size);
+    pub(crate) fn fits(&self, size: usize, name: &str) -> BitSet {
+        let mut fits = BitSet::none(size);
         let name = Name::split(name);
         for hit in self.letters.find_overlapping_iter(&name.letters) {
             if let Some((owner, word)) = self.words.get(hit.pattern().as_usize())

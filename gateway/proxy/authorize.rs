@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Because, Denied, Held, Kind, Passed, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -56,7 +56,7 @@ impl Permitted {
     /// As policy has it: with the arguments that it wrote, and the places that it gave.
     fn by(mut self, (passed, held, response): Judged) -> Self {
         self.rule = Some(passed.rule);
-        self.would = passed.would.map(|denied| Box::new(Would { reason: words(&denied.because), rule: denied.rule }));
+        self.would = passed.dry_run.map(|denied| Box::new(Would { reason: words(&denied.reason), rule: denied.rule }));
         self.response = response;
         self.held = (!held.is_empty()).then(|| Arc::new(held));
         if passed.arguments.is_some() {
@@ -160,7 +160,7 @@ pub(crate) fn is_slow(asked: &Asked) -> bool {
         Method::PromptsGet => asked.view.prompt(&name),
         _ => None,
     };
-    seen.is_some_and(|seen| asked.setup.policy.judges_slowly(&seen.verdict, bytes))
+    seen.is_some_and(|seen| asked.setup.policy.evaluates_slowly(&seen.verdict, bytes))
 }
 
 /// Takes a request that is for no server in particular (lists, discovery) from its allowances.
@@ -190,9 +190,9 @@ fn decide(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judge
     let (policy, subject) = (&asked.setup.policy, standing.subject());
     let question = standing.question(&subject, target);
     let arguments = asked.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy.judge(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
-    if let Some(denied) = &passed.would {
-        let (who, reason) = (subject.principal(), words(&denied.because));
+    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
+    if let Some(denied) = &passed.dry_run {
+        let (who, reason) = (subject.principal(), words(&denied.reason));
         let (tool, rule) = (target.exposed, &*denied.rule);
         tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
     }
@@ -200,11 +200,11 @@ fn decide(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judge
 }
 
 /// Why a policy denies, for people who read records.
-fn words(because: &Because) -> Cow<'static, str> {
-    match because {
-        Because::Hidden => "the policy hides it".into(),
-        Because::Arguments(refusal) => refusal.to_string().into(),
-        Because::Failure(failure) | Because::Unjudged(failure, _) => {
+fn words(reason: &DenyReason) -> Cow<'static, str> {
+    match reason {
+        DenyReason::Hidden => "the policy hides it".into(),
+        DenyReason::Arguments(refusal) => refusal.to_string().into(),
+        DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
             format!("the policy could not be evaluated: {failure}").into()
         }
     }
@@ -218,11 +218,11 @@ fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
         tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
         format!("refused by policy {rule}, which cannot judge this call{why}")
     };
-    let words = match denied.because {
-        Because::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
-        Because::Failure(failure) => unjudged(failure, String::new()),
-        Because::Unjudged(failure, argument) => unjudged(failure, format!(": {argument}")),
-        Because::Hidden => format!("refused by policy {rule}"),
+    let words = match denied.reason {
+        DenyReason::Arguments(refusal) => format!("refused by policy {rule}: {refusal}"),
+        DenyReason::Failure(failure) => unjudged(failure, String::new()),
+        DenyReason::Unjudged(failure, argument) => unjudged(failure, format!(": {argument}")),
+        DenyReason::Hidden => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {
         Kind::Tool => Problem::tool_error(words, asked.era()),

@@ -52,7 +52,7 @@ fn decisions(config: &Config) -> Vec<Result<String, String>> {
             let question = Question { subject, endpoint: "/mcp", target: &target };
             let verdict = policy.verdict(&policy.class(subject, "/mcp"), &question);
             let arguments = br#"{"sql": "SELECT 1", "path": "/srv/data/a.txt", "n": 3}"#;
-            let judged = policy.judge(&verdict, &question, Some(arguments));
+            let judged = policy.evaluate(&verdict, &question, Some(arguments));
             assert!(verdict.is_visible() || judged.is_err(), "hidden, and allowed: {exposed}");
             all.push(judged.map(|passed| passed.rule.to_string()).map_err(|denied| denied.rule.to_string()));
         }

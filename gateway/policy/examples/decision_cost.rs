@@ -65,20 +65,20 @@ fn main() {
     let class = policy.class(&subject, "/mcp");
     let (to_open, to_db) = (policy.verdict(&class, &question(&open)), policy.verdict(&class, &question(&db)));
     let sql = json!({"sql": "SELECT o.id, c.name FROM orders o JOIN customers c ON c.id = o.customer_id WHERE o.total > 100 ORDER BY o.id LIMIT 50"}).to_string();
-    assert!(policy.judge(&to_db, &question(&db), Some(sql.as_bytes())).is_ok());
+    assert!(policy.evaluate(&to_db, &question(&db), Some(sql.as_bytes())).is_ok());
     measure("a call without argument rules: class, verdict looked up", || {
         let class = policy.class(black_box(&subject), "/mcp");
         black_box(class.mark());
-        black_box(policy.judge(&to_open, &question(&open), None)).unwrap_or_else(|_| panic!("denied"));
+        black_box(policy.evaluate(&to_open, &question(&open), None)).unwrap_or_else(|_| panic!("denied"));
     });
     measure("the same, the verdict made anew (URIs that are not listed)", || {
         let class = policy.class(black_box(&subject), "/mcp");
         let verdict = policy.verdict(&class, &question(&open));
-        black_box(policy.judge(&verdict, &question(&open), None)).unwrap_or_else(|_| panic!("denied"));
+        black_box(policy.evaluate(&verdict, &question(&open), None)).unwrap_or_else(|_| panic!("denied"));
     });
     measure("a call with a SELECT", || {
         let class = policy.class(black_box(&subject), "/mcp");
         black_box(class.mark());
-        black_box(policy.judge(&to_db, &question(&db), Some(sql.as_bytes()))).unwrap_or_else(|_| panic!("denied"));
+        black_box(policy.evaluate(&to_db, &question(&db), Some(sql.as_bytes()))).unwrap_or_else(|_| panic!("denied"));
     });
 }

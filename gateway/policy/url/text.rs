@@ -1,7 +1,7 @@
 //! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere is refused. Only the
 //! cuts are made here; what the parts mean is for the parser.
 
-use crate::reading::unescaped;
+use crate::uri_variants::unescaped;
 
 /// The parts of `scheme://host[:port][/path][?query][#fragment]`.
 #[derive(Debug)]

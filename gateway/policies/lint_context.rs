@@ -15,24 +15,24 @@ use crate::builtin::{self, Tools};
 
 /// See the module. Without a configuration names are made as usual, and no tool says anything.
 #[derive(Default)]
-pub(crate) struct Surroundings {
-    around: Option<Box<Config>>,
+pub(crate) struct LintContext {
+    context: Option<Box<Config>>,
     naming: Naming,
     /// Tools of built-in servers, as far as they were asked for.
     built_in: RefCell<BTreeMap<String, Option<Tools>>>,
 }
 
-impl Surroundings {
-    pub(crate) fn new(around: Option<Box<Config>>) -> Self {
-        let naming = around.as_ref().map_or_else(Naming::default, |around| {
-            let names = &around.proxy.names;
+impl LintContext {
+    pub(crate) fn new(context: Option<Box<Config>>) -> Self {
+        let naming = context.as_ref().map_or_else(Naming::default, |context| {
+            let names = &context.proxy.names;
             Naming { separator: names.separator.parse().unwrap_or_default(), max_length: names.max_length }
         });
-        Self { around, naming, built_in: RefCell::default() }
+        Self { context, naming, built_in: RefCell::default() }
     }
 
     pub(crate) fn config(&self) -> Option<&Config> {
-        self.around.as_deref()
+        self.context.as_deref()
     }
 
     /// What is asked for by this name at this endpoint.
@@ -63,30 +63,30 @@ impl Surroundings {
     /// # Errors
     /// The built-in server cannot be made.
     pub(crate) fn definition(&self, server: &str, own: &str) -> Result<Option<Vec<u8>>, String> {
-        let Some(around) = self.config() else { return Ok(None) };
-        if around.tools.runs(server) {
+        let Some(context) = self.config() else { return Ok(None) };
+        if context.tools.runs(server) {
             return self.with_tools(server, |tools| tools.get(own).cloned());
         }
-        let pin = around.proxy.pins.lock.as_ref().and_then(|lock| lock.pin(server, own));
+        let pin = context.proxy.pins.lock.as_ref().and_then(|lock| lock.pin(server, own));
         Ok(pin.map(|pin| pin.definition.to_string().into_bytes()))
     }
 
     /// Whether a tool is hidden until it is approved, as far as the lock file says: whether it has changed only the gateway sees.
     pub(crate) fn is_unapproved(&self, server: &str, own: &str) -> bool {
-        let Some(around) = self.config().filter(|around| !around.tools.runs(server)) else { return false };
-        let pins = &around.proxy.pins;
+        let Some(context) = self.config().filter(|context| !context.tools.runs(server)) else { return false };
+        let pins = &context.proxy.pins;
         let known = pins.lock.as_ref().map(|lock| lock.pin(server, own).is_some());
         known == Some(false) && pins.reaction(Standing::New) == Reaction::Quarantine
     }
 
     /// The tools of a server as far as they are known: those of a built-in one, or those that were approved.
     pub(crate) fn tools(&self, server: &str) -> Vec<String> {
-        let Some(around) = self.config() else { return Vec::new() };
-        if around.tools.runs(server) {
+        let Some(context) = self.config() else { return Vec::new() };
+        if context.tools.runs(server) {
             let names = self.with_tools(server, |tools| Some(tools.keys().cloned().collect()));
             return names.ok().flatten().unwrap_or_default();
         }
-        let names = around.proxy.pins.lock.iter().flat_map(|lock| lock.names());
+        let names = context.proxy.pins.lock.iter().flat_map(|lock| lock.names());
         let own = names.filter_map(|name| name.strip_prefix(server)?.strip_prefix('/'));
         own.map(str::to_owned).collect()
     }
@@ -95,7 +95,7 @@ impl Surroundings {
     pub(crate) fn known(&self, mut caller: Caller) -> Caller {
         let silent = caller.roles.is_empty() && caller.scopes.is_empty();
         let silent = silent && caller.organisation.is_none() && caller.agent.is_none();
-        let auth = self.config().map(|around| &around.authn).filter(|_| silent && caller.issuer == "key");
+        let auth = self.config().map(|context| &context.authn).filter(|_| silent && caller.issuer == "key");
         let key =
             |auth: &lockgate_authn::Config| auth.keys.iter().flatten().find(|key| key.id == caller.subject).cloned();
         if let Some((auth, key)) = auth.and_then(|auth| Some((auth, key(auth)?))) {
@@ -110,7 +110,7 @@ impl Surroundings {
     fn with_tools<T>(&self, server: &str, find: impl Fn(&Tools) -> Option<T>) -> Result<Option<T>, String> {
         let mut known = self.built_in.borrow_mut();
         if !known.contains_key(server) {
-            let tools = self.config().map(|around| builtin::tools(around, server)).transpose();
+            let tools = self.config().map(|context| builtin::tools(context, server)).transpose();
             let tools = tools.map_err(|error| format!("the built-in server `{server}` cannot be made: {error:#}"))?;
             known.insert(server.to_owned(), tools.flatten());
         }
@@ -120,7 +120,7 @@ impl Surroundings {
     /// A built-in server's category is its name, which no other server has while it runs. Policies for one that does not run
     /// here are tested all the same.
     fn category(&self, server: &str) -> Option<String> {
-        let foreign = |around: &Config| around.servers.iter().any(|one| one.slug == server);
+        let foreign = |context: &Config| context.servers.iter().any(|one| one.slug == server);
         let known = builtin::CATEGORIES.contains(&server) && !self.config().is_some_and(foreign);
         known.then(|| server.to_owned())
     }

@@ -2,9 +2,9 @@
 
 /// A set of numbers below a bound that never changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bits(Box<[u64]>);
+pub(crate) struct BitSet(Box<[u64]>);
 
-impl Bits {
+impl BitSet {
     pub(crate) fn none(size: usize) -> Self {
         Self(vec![0; size.div_ceil(64)].into())
     }

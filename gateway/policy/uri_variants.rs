@@ -17,11 +17,11 @@ const SLASHES: [&str; 4] = ["", "/", "//", "///"];
 
 impl Target<'_> {
     /// Other readings of a resource, exposed and own; nothing for what has names.
-    pub(crate) fn readings(&self) -> Vec<(String, String)> {
+    pub(crate) fn uri_variants(&self) -> Vec<(String, String)> {
         if !matches!(self.kind, Kind::Resource | Kind::ResourceCompletion) {
             return Vec::new();
         }
-        let mut all = readings(self.own);
+        let mut all = variants(self.own);
         all.retain(|own| own != self.own);
         all.into_iter().map(|own| (self.exposes(&own), own)).collect()
     }
@@ -41,7 +41,7 @@ impl Target<'_> {
 }
 
 /// The readings of a URI, each once.
-fn readings(uri: &str) -> Vec<String> {
+fn variants(uri: &str) -> Vec<String> {
     let mut all = BTreeSet::new();
     let mut text = Cow::Borrowed(uri);
     for _ in 0..=DECODINGS {

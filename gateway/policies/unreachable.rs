@@ -10,7 +10,7 @@ use lockgate_policy::file::Policy;
 use lockgate_policy::{Document, Kind};
 use serde_json::Value;
 
-use super::surroundings::Surroundings;
+use super::lint_context::LintContext;
 
 /// Most warnings.
 const MOST: usize = 100;
@@ -23,14 +23,14 @@ const OPEN: [char; 5] = ['*', '?', '[', '{', '\\'];
 type Words = (String, String);
 
 /// All of it, as warnings; nothing where the configuration is not known.
-pub(super) fn warnings(documents: &[Document], around: &Surroundings) -> Vec<Problem> {
-    let Some(config) = around.config() else { return Vec::new() };
+pub(super) fn warnings(documents: &[Document], context: &LintContext) -> Vec<Problem> {
+    let Some(config) = context.config() else { return Vec::new() };
     let mut all = Vec::new();
     for file in documents {
         for (at, entry) in file.policies.iter().enumerate() {
             let path = Arc::new(file.name.clone().into());
             let place = Place::File { path, line: entry.line, column: 0 };
-            let found = of_policy(&entry.policy, around, config);
+            let found = of_policy(&entry.policy, context, config);
             all.extend(found.into_iter().map(|(key, (what, hint))| {
                 Problem::warning(place.clone(), format!("policies.{at}.{key}"), what).hint(hint)
             }));
@@ -40,7 +40,7 @@ pub(super) fn warnings(documents: &[Document], around: &Surroundings) -> Vec<Pro
     all
 }
 
-fn of_policy(policy: &Policy, around: &Surroundings, config: &Config) -> Vec<(String, Words)> {
+fn of_policy(policy: &Policy, context: &LintContext, config: &Config) -> Vec<(String, Words)> {
     let mut servers: BTreeSet<&str> = config.servers.iter().map(|one| one.slug.as_str()).collect();
     for name in config.tools.names() {
         servers.insert(name);
@@ -55,8 +55,8 @@ fn of_policy(policy: &Policy, around: &Surroundings, config: &Config) -> Vec<(St
         let known = text.contains(OPEN) || servers.contains(text);
         (!known).then(|| (format!("there is no server `{text}`"), there_are(&servers)))
     });
-    each("what.tools", &policy.what.tools, &|text| tool(text, &servers, around, config));
-    found.extend(arguments(policy, around));
+    each("what.tools", &policy.what.tools, &|text| tool(text, &servers, context, config));
+    found.extend(arguments(policy, context));
     found
 }
 
@@ -92,7 +92,7 @@ fn principal(text: &str, config: &Config) -> Option<Words> {
 }
 
 /// What is wrong with a pattern over tools.
-fn tool(text: &str, servers: &BTreeSet<&str>, around: &Surroundings, config: &Config) -> Option<Words> {
+fn tool(text: &str, servers: &BTreeSet<&str>, context: &LintContext, config: &Config) -> Option<Words> {
     let plain = text.split(OPEN).next().unwrap_or(text);
     let literal = plain.len() == text.len();
     let separators = ["/", "__", config.proxy.names.separator.as_str()];
@@ -115,14 +115,14 @@ fn tool(text: &str, servers: &BTreeSet<&str>, around: &Surroundings, config: &Co
         return Some(("fits no tool: it names no server".to_owned(), hint));
     }
     let (server, own) = if literal { text.split_once('/').or_else(|| text.split_once("__"))? } else { return None };
-    let tools = around.tools(server);
+    let tools = context.tools(server);
     // A name may have got a hash where two were alike.
     let hashed = own
         .rsplit_once('_')
         .is_some_and(|(_, end)| matches!(end.len(), 8 | 16 | 32) && end.bytes().all(|b| b.is_ascii_hexdigit()));
     let exposed = |name: &String| {
         *name == own
-            || around.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp").is_ok_and(|asked| asked.exposed == text)
+            || context.asked(Kind::Tool, &format!("{server}/{name}"), "/mcp").is_ok_and(|asked| asked.exposed == text)
     };
     let known = tools.is_empty() || hashed || tools.iter().any(exposed);
     (!known).then(|| {
@@ -132,10 +132,10 @@ fn tool(text: &str, servers: &BTreeSet<&str>, around: &Surroundings, config: &Co
 }
 
 /// Pointers to arguments that none of the tools has. Every tool has to be named, and its arguments known.
-fn arguments(policy: &Policy, around: &Surroundings) -> Vec<(String, Words)> {
+fn arguments(policy: &Policy, context: &LintContext) -> Vec<(String, Words)> {
     let taken = |text: &String| {
         let (server, own) = text.split_once('/').or_else(|| text.split_once("__"))?;
-        properties(&around.definition(server, own).ok()??)
+        properties(&context.definition(server, own).ok()??)
     };
     let tools = policy.what.tools.iter().flatten();
     let Some(known) = tools.map(taken).collect::<Option<Vec<_>>>().filter(|known| !known.is_empty()) else {

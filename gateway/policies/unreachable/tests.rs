@@ -39,7 +39,7 @@ const KEYS: &str = "auth: { keys_file: keys.yaml, scopes: { implies: { write: [r
 
 fn told(auth: &str, policies: &str) -> Vec<String> {
     let (configured, _folder) = configured(auth, policies);
-    warnings(&configured.config.documents, &configured.around).iter().map(ToString::to_string).collect()
+    warnings(&configured.config.documents, &configured.context).iter().map(ToString::to_string).collect()
 }
 
 fn about(part: &str, key: &str, item: &str) -> String {
@@ -136,13 +136,13 @@ fn an_argument_that_no_tool_has_is_told() {
 #[test]
 fn without_a_configuration_nothing_is_told() {
     let (configured, _folder) = configured(KEYS, &about("what", "tools", "admin_wipe"));
-    assert!(warnings(&configured.config.documents, &Surroundings::default()).is_empty());
+    assert!(warnings(&configured.config.documents, &LintContext::default()).is_empty());
 }
 
 #[test]
 fn the_holder_of_a_key_has_what_the_keys_file_says() {
     let (configured, _folder) = configured(KEYS, &about("what", "tools", "*"));
-    let known = |words: &str| configured.around.known(Caller::parse(words).unwrap());
+    let known = |words: &str| configured.context.known(Caller::parse(words).unwrap());
     let holder = known(&format!("key|{ID}"));
     let said =
         (holder.organisation.as_deref(), holder.agent.as_deref(), holder.roles.concat(), holder.scopes.join(" "));

@@ -4,7 +4,7 @@
 use super::*;
 
 /// A gateway with built-in files, a foreign server and what was approved of it.
-fn around() -> (Surroundings, tempfile::TempDir) {
+fn context() -> (LintContext, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let pin = lockgate_policy::pin::Pin::of(br#"{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{}}"#);
@@ -15,26 +15,26 @@ fn around() -> (Surroundings, tempfile::TempDir) {
     let config = "builtin: { file: { roots: [{ path: data, write: true }] } }\npins: { file: pins.json }\nservers: { db: { url: 'http://127.0.0.1:1/mcp' }, web: { url: 'http://127.0.0.1:1/mcp' } }\n";
     std::fs::write(here.join("lockgate.yaml"), config).unwrap();
     let sources = lockgate_config::Sources { cwd: here.to_path_buf(), ..lockgate_config::Sources::default() };
-    (Surroundings::new(Some(Box::new(lockgate_config::load(&sources).unwrap().config))), folder)
+    (LintContext::new(Some(Box::new(lockgate_config::load(&sources).unwrap().config))), folder)
 }
 
-fn tool(around: &Surroundings, name: &str) -> (Option<String>, Option<bool>) {
-    let asked = around.asked(Kind::Tool, name, "/mcp").unwrap();
+fn tool(context: &LintContext, name: &str) -> (Option<String>, Option<bool>) {
+    let asked = context.asked(Kind::Tool, name, "/mcp").unwrap();
     (asked.category, asked.annotations.map(|annotations| annotations.read_only))
 }
 
 #[test]
 fn tools_have_the_category_and_the_annotations_of_the_gateway() {
-    let (around, _folder) = around();
-    assert_eq!(tool(&around, "file/read"), (Some("file".into()), Some(true)));
-    assert_eq!(tool(&around, "file__write"), (Some("file".into()), Some(false)));
-    assert_eq!(tool(&around, "file/none"), (Some("file".into()), None));
+    let (context, _folder) = context();
+    assert_eq!(tool(&context, "file/read"), (Some("file".into()), Some(true)));
+    assert_eq!(tool(&context, "file__write"), (Some("file".into()), Some(false)));
+    assert_eq!(tool(&context, "file/none"), (Some("file".into()), None));
     // One that does not run here, and one whose name another server has.
-    assert_eq!(tool(&around, "shell/execute"), (Some("shell".into()), None));
-    assert_eq!(tool(&around, "web/fetch"), (None, None));
-    assert_eq!(tool(&around, "db/look"), (None, Some(true)));
-    assert_eq!(tool(&around, "db/other"), (None, None));
-    assert_eq!(tool(&Surroundings::default(), "shell/execute"), (Some("shell".into()), None));
+    assert_eq!(tool(&context, "shell/execute"), (Some("shell".into()), None));
+    assert_eq!(tool(&context, "web/fetch"), (None, None));
+    assert_eq!(tool(&context, "db/look"), (None, Some(true)));
+    assert_eq!(tool(&context, "db/other"), (None, None));
+    assert_eq!(tool(&LintContext::default(), "shell/execute"), (Some("shell".into()), None));
 }
 
 #[test]
@@ -46,15 +46,15 @@ fn a_case_about_a_built_in_tool_is_decided_as_in_the_gateway() {
     };
     file("p.yaml", "policies:\n  - { name: shells, effect: allow, what: { categories: [shell] } }\n");
     file("cases/p.yaml", "cases:\n  - { name: shell, call: shell/execute, expect: hidden }\n");
-    let tried = super::super::run(&folder.path().join("cases/p.yaml"), folder.path(), &Surroundings::default());
+    let tried = super::super::run(&folder.path().join("cases/p.yaml"), folder.path(), &LintContext::default());
     assert_eq!(tried.unwrap()[0].differences, ["expected hidden, got allow"]);
 }
 
 #[test]
 fn a_resource_is_found_by_each_of_its_uris() {
-    let around = Surroundings::default();
+    let context = LintContext::default();
     let asked = |name: &str, at: &str| {
-        let asked = around.asked(Kind::Resource, name, at)?;
+        let asked = context.asked(Kind::Resource, name, at)?;
         Ok::<_, String>([asked.server, asked.own, asked.exposed].join(" "))
     };
     for (name, at, wanted) in [

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::Refusal;
 use crate::arguments::{self, Arguments, Pass};
 use crate::condition::World;
-use crate::policy::{Because, DEFAULT, Denied, Passed, Policy, Question};
+use crate::policy::{DEFAULT, Denied, DenyReason, Passed, Policy, Question};
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
 
@@ -22,7 +22,7 @@ impl Policy {
     ///
     /// # Errors
     /// Which policy denies it, and why.
-    pub fn judge(
+    pub fn evaluate(
         &self,
         verdict: &Verdict,
         question: &Question<'_>,
@@ -31,10 +31,10 @@ impl Policy {
         let dry = verdict.dry.as_deref();
         match &verdict.state {
             State::Open(at) => {
-                let would = dry.and_then(|dry| {
-                    self.would_deny(dry, question, Pass::of(question.target), || arguments::read(arguments))
+                let dry_run = dry.and_then(|dry| {
+                    self.dry_run_denial(dry, question, Pass::of(question.target), || arguments::read(arguments))
                 });
-                Ok(Passed { rule: self.name(*at), arguments: None, would })
+                Ok(Passed { rule: self.name(*at), arguments: None, dry_run })
             }
             State::Hidden(hidden) => Err(self.denied(hidden)),
             State::Judged(judged) => self.decide(judged, dry, question, arguments),
@@ -44,7 +44,7 @@ impl Policy {
     /// Whether the judgement on arguments of this size can take longer than a thread that serves others may be held: the
     /// parser of SQL takes milliseconds for a short text that was made for that.
     #[must_use]
-    pub fn judges_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
+    pub fn evaluates_slowly(&self, verdict: &Verdict, bytes: usize) -> bool {
         if bytes <= ALWAYS_QUICK || !verdict.reads_arguments() {
             return false;
         }
@@ -60,7 +60,7 @@ impl Policy {
     }
 
     /// How policies in dry run would deny a call that may be made, going by the arguments that its server gets.
-    fn would_deny(
+    fn dry_run_denial(
         &self,
         dry: &Dry,
         question: &Question<'_>,
@@ -73,13 +73,13 @@ impl Policy {
         let first = self.name(*dry.guards.first()?);
         match arguments() {
             Ok(mut arguments) => self.guard(&dry.guards, question, &mut arguments, &mut pass).err(),
-            Err(refusal) => Some(Denied { rule: first, because: Because::Arguments(refusal) }),
+            Err(refusal) => Some(Denied { rule: first, reason: DenyReason::Arguments(refusal) }),
         }
     }
 
     fn denied(&self, hidden: &Hidden) -> Denied {
-        let because = hidden.failure.clone().map_or(Because::Hidden, Because::Failure);
-        Denied { rule: hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), because }
+        let reason = hidden.failure.clone().map_or(DenyReason::Hidden, DenyReason::Failure);
+        Denied { rule: hidden.rule.map_or_else(|| DEFAULT.into(), |at| self.name(at)), reason }
     }
 
     fn decide(
@@ -92,20 +92,20 @@ impl Policy {
         let first = judged.open.into_iter().chain(judged.allows.iter().copied()).chain(judged.guards.iter().copied());
         let first = first.map(|at| self.name(at)).next().unwrap_or_else(|| DEFAULT.into());
         let read = arguments::read(text);
-        let mut arguments = read.map_err(|refusal| Denied { rule: first, because: Because::Arguments(refusal) })?;
+        let mut arguments = read.map_err(|refusal| Denied { rule: first, reason: DenyReason::Arguments(refusal) })?;
         let mut pass = Pass::of(question.target);
         let rule = match judged.open {
             Some(at) => self.name(at),
             None => self.permit(&judged.allows, question, &mut arguments, &mut pass)?,
         };
         self.guard(&judged.guards, question, &mut arguments, &mut pass)?;
-        let would = dry.and_then(|dry| self.would_deny(dry, question, pass.aside(), || Ok(arguments)));
+        let dry_run = dry.and_then(|dry| self.dry_run_denial(dry, question, pass.aside(), || Ok(arguments)));
         if pass.edits.is_empty() {
-            return Ok(Passed { rule, arguments: None, would });
+            return Ok(Passed { rule, arguments: None, dry_run });
         }
         match arguments::write(text, &pass.edits) {
-            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), would }),
-            None => Err(Denied { rule, because: Because::Failure("the arguments could not be written anew".into()) }),
+            Some(arguments) => Ok(Passed { rule, arguments: Some(arguments), dry_run }),
+            None => Err(Denied { rule, reason: DenyReason::Failure("the arguments could not be written anew".into()) }),
         }
     }
 
@@ -130,12 +130,12 @@ impl Policy {
     ) -> Result<Arc<str>, Denied> {
         let mut refused = None;
         for rule in allows.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
+            let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
             let (mut own, before) = (arguments.clone(), pass.edits.len());
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {
-                    (Err(because), _) => return Err(denied(because)),
+                    (Err(reason), _) => return Err(denied(reason)),
                     (Ok(false), _) => Err(Refusal("its condition does not hold for these arguments".into())),
                     (Ok(true), None) => Ok(()),
                     (Ok(true), Some(rules)) => rules.check(&mut own, pass),
@@ -148,11 +148,11 @@ impl Policy {
                 }
                 Err(refusal) => {
                     pass.edits.truncate(before);
-                    refused.get_or_insert(denied(Because::Arguments(refusal)));
+                    refused.get_or_insert(denied(DenyReason::Arguments(refusal)));
                 }
             }
         }
-        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), because: Because::Hidden }))
+        Err(refused.unwrap_or(Denied { rule: DEFAULT.into(), reason: DenyReason::Hidden }))
     }
 
     /// Every policy that may deny the call for its arguments.
@@ -164,8 +164,8 @@ impl Policy {
         pass: &mut Pass,
     ) -> Result<(), Denied> {
         for rule in guards.iter().filter_map(|&at| self.rule(at)) {
-            let denied = |because| Denied { rule: Arc::clone(&rule.name), because };
-            rule.undisguised(arguments).map_err(|refusal| denied(Because::Arguments(refusal)))?;
+            let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
+            rule.undisguised(arguments).map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
             if !self.holds(rule, question, arguments).map_err(denied)? {
                 continue;
             }
@@ -173,12 +173,12 @@ impl Policy {
                 Some(rules) => rules.check(arguments, pass),
                 None => Err(Refusal("such calls are not allowed".into())),
             };
-            checked.map_err(|refusal| denied(Because::Arguments(refusal)))?;
+            checked.map_err(|refusal| denied(DenyReason::Arguments(refusal)))?;
         }
         Ok(())
     }
 
-    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, Because> {
+    fn holds(&self, rule: &Rule, question: &Question<'_>, arguments: &Value) -> Result<bool, DenyReason> {
         if rule.is_settled_early() {
             return Ok(true);
         }
@@ -187,8 +187,8 @@ impl Policy {
         rule.holds(world).map_err(|words| {
             let words = format!("policy {}: {words}", rule.name);
             match rule.when.as_ref().and_then(|when| when.amiss(world)) {
-                Some(argument) => Because::Unjudged(words, Refusal(argument)),
-                None => Because::Failure(words),
+                Some(argument) => DenyReason::Unjudged(words, Refusal(argument)),
+                None => DenyReason::Failure(words),
             }
         })
     }
