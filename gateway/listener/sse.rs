@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Request};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::Principal;
-use lockgate_protocol::jsonrpc::{self, From, Message};
+use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
 use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Verb};
 use parking_lot::Mutex;
@@ -153,7 +153,7 @@ pub(crate) async fn message<R: Receive, O: Other>(
     caller.principal = principal;
     let inbound = caller.with_headers(Verb::Post(body.clone()), headers);
     let receive = Arc::clone(&link.receive);
-    if !matches!(jsonrpc::parse(body, DEPTH, From::Client), Ok(Message::Request(_))) {
+    if !matches!(jsonrpc::parse(body, DEPTH, SentBy::Client), Ok(Message::Request(_))) {
         return Ok(respond(receive.receive(inbound).await, keep_alive, Hold::none(link.pulse.begin())));
     }
     let gone = session.out.clone();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_authn::{Credentials, Peer};
-use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
@@ -151,7 +151,7 @@ impl<R: Receive> Face<R> {
                 return self.refuse(Refusal::TooLarge { limit: self.limits.line_bytes }, None).await;
             }
         };
-        match jsonrpc::parse(line.clone(), self.limits.depth, From::Client) {
+        match jsonrpc::parse(line.clone(), self.limits.depth, SentBy::Client) {
             Ok(Message::Request(request)) => self.request(request).await,
             Ok(Message::Notification(notification)) => self.notification(&notification).await,
             Ok(Message::Response(_)) if self.session.is_some() => self.legacy(line, None).await,

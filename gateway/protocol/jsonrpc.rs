@@ -97,9 +97,9 @@ pub enum Broken {
     Error,
 }
 
-/// Which peer a text is from, which decides how strictly the values it does not own are read.
+/// Which side sent a text, which decides how strictly the values it does not own are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum SentBy {
     Client,
     Server,
 }
@@ -120,7 +120,7 @@ struct Parts {
 ///
 /// # Errors
 /// [`Refusal`]; nothing of the text is used then, except the id of an invalid request.
-pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refusal> {
+pub fn parse(text: Bytes, max_depth: usize, sent_by: SentBy) -> Result<Message, Refusal> {
     let mut parts = Parts::default();
     let mut scanner = Scanner::new(&text, max_depth).map_err(Refusal::Parse)?;
     let first = scanner.peek();
@@ -130,7 +130,7 @@ pub fn parse(text: Bytes, max_depth: usize, from: From) -> Result<Message, Refus
         let what = if first == Some(b'[') { Broken::Batch } else { not_object };
         return Err(span.map_or_else(Refusal::Parse, |_| Refusal::Invalid { what, id: None }));
     }
-    let keys = if from == From::Client { Keys::Strict } else { Keys::Distinct };
+    let keys = if sent_by == SentBy::Client { Keys::Strict } else { Keys::Distinct };
     let walked = scanner.object(keys, &mut |s, member| parts.member(s, &text, member, keys));
     let finished = walked.and_then(|_| scanner.end());
     if let Err(flaw) = finished {

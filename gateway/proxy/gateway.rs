@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use lockgate_admission::{Apart, Bounds};
 use lockgate_authn::{Authenticator, Credentials, Principal};
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::{self, Broken, From, Message, Refusal, Request};
+use lockgate_protocol::jsonrpc::{self, Broken, Message, Refusal, Request, SentBy};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERSION_HEADER};
@@ -244,12 +244,12 @@ impl Gateway {
     ) -> Result<Result<Message, Refusal>, Problem> {
         let depth = setup.config.limits.depth;
         if body.len() <= LARGE {
-            return Ok(jsonrpc::parse(body, depth, From::Client));
+            return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
             let turn = self.apart.turn(principal.key()).await;
             let turn = turn.map_err(|_| Problem::too_many_judgements(self.apart.limit().expected_wait()))?;
-            Ok(turn.run(move || jsonrpc::parse(body, depth, From::Client)).await)
+            Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
         })
         .await
     }

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
@@ -334,7 +334,7 @@ pub(crate) async fn batch(
     let one = |text: Bytes| {
         let (setup, session) = (Arc::clone(setup), Arc::clone(&session));
         async move {
-            match jsonrpc::parse(text.clone(), depth, From::Client) {
+            match jsonrpc::parse(text.clone(), depth, SentBy::Client) {
                 Ok(Message::Response(response)) => {
                     session.answer(&response);
                     accepted()

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, From, Message, Outcome};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
@@ -33,7 +33,7 @@ pub(crate) fn about(asked: &Asked, method: Method, uri: &str) -> Option<Asked> {
     object.string("method", method.as_str());
     object.raw("params", &params);
     object.close();
-    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, From::Client) else { return None };
+    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Client) else { return None };
     Some(asked.instead(request))
 }
 
@@ -69,7 +69,7 @@ impl Sight for Eyes<'_> {
             let asked = about(self.asked, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
             let answer = dispatch::nested(self.gateway, &asked).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
-            match jsonrpc::parse(text.clone(), MAX_DEPTH, From::Server) {
+            match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {
                     Outcome::Result(span, _) => Ok(text.slice(span.range())),
                     Outcome::Error(error) => Err(error.message(&text).into_owned()),

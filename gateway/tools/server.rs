@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Permit, Refused};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::{self, From, Message, Outcome};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::MAX_DEPTH;
@@ -299,7 +299,7 @@ impl Upstream for Server {
                 Err((code, words)) => write::error(Some(b"0"), code, &words, None),
             };
             let text = Bytes::from(text);
-            match jsonrpc::parse(text.clone(), MAX_DEPTH, From::Server) {
+            match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => {
                     let error = matches!(response.outcome, Outcome::Error(_));
                     let kind = if error { AnswerKind::Error } else { AnswerKind::Complete };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, From, Message, Outcome, Request};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_upstream::{
@@ -59,7 +59,9 @@ pub(crate) fn request(method: Method, params: &Value) -> Request {
 }
 
 fn request_text(text: String) -> Request {
-    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), 64, From::Client) else { panic!("not a request") };
+    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), 64, SentBy::Client) else {
+        panic!("not a request")
+    };
     request
 }
 

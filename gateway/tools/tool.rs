@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_protocol::jsonrpc::{self, From, Message};
+use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_upstream::{BoxFuture, Conversation, Sight};
 use serde_json::{Map, Value, json};
@@ -194,7 +194,7 @@ impl Output {
     }
 }
 
-impl std::convert::From<Value> for Output {
+impl From<Value> for Output {
     fn from(structured: Value) -> Self {
         Self { structured, content: Vec::new() }
     }
@@ -264,7 +264,7 @@ impl<'a> Client<'a> {
             params["message"] = message.into();
         }
         let note = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-        if let Ok(Message::Notification(note)) = jsonrpc::parse(note.to_string().into(), MAX_DEPTH, From::Server) {
+        if let Ok(Message::Notification(note)) = jsonrpc::parse(note.to_string().into(), MAX_DEPTH, SentBy::Server) {
             conversation.progress(&note);
         }
     }

@@ -11,7 +11,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
-use lockgate_protocol::jsonrpc::{self, From, Message, Response};
+use lockgate_protocol::jsonrpc::{self, Message, Response, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Pieces};
 use lockgate_protocol::sse;
@@ -129,7 +129,7 @@ impl HttpLink {
             return Ok(None);
         }
         let id = id.unwrap_or_default();
-        match jsonrpc::parse(text, self.limits.depth, From::Server) {
+        match jsonrpc::parse(text, self.limits.depth, SentBy::Server) {
             Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => {
                 Ok(Some(response))
             }
@@ -192,7 +192,7 @@ impl HttpLink {
         if event.data.is_empty() {
             return Ok(None);
         }
-        let Ok(message) = jsonrpc::parse(event.data, self.limits.depth, From::Server) else {
+        let Ok(message) = jsonrpc::parse(event.data, self.limits.depth, SentBy::Server) else {
             return Err(
                 Failure::new(Kind::Garbage, "the server sent an event that is not a JSON-RPC message").after_send()
             );

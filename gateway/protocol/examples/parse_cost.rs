@@ -4,12 +4,12 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, From};
+use lockgate_protocol::jsonrpc::{self, SentBy};
 
 const DEPTH: usize = 64;
 
 /// The best of several windows, per message.
-fn measure(what: &str, text: &Bytes, from: From) {
+fn measure(what: &str, text: &Bytes, from: SentBy) {
     let mut best = Duration::MAX;
     for _ in 0..9 {
         let (began, mut rounds) = (Instant::now(), 0);
@@ -40,16 +40,16 @@ fn main() {
         )
     };
     let (short, long) = ("x".repeat(100), "x".repeat(64 * 1024));
-    measure("a modern call with a text of 100 bytes", &call(&short).into(), From::Client);
-    measure("its result", &result(&short).into(), From::Server);
-    measure("a modern call with a text of 64 KiB", &call(&long).into(), From::Client);
-    measure("its result", &result(&long).into(), From::Server);
+    measure("a modern call with a text of 100 bytes", &call(&short).into(), SentBy::Client);
+    measure("its result", &result(&short).into(), SentBy::Server);
+    measure("a modern call with a text of 64 KiB", &call(&long).into(), SentBy::Client);
+    measure("its result", &result(&long).into(), SentBy::Server);
     let words = "\\u00e9t\\u00e9 \\n \\\"quoted\\\" ".repeat(2000);
-    measure("a call full of escapes", &call(&words).into(), From::Client);
+    measure("a call full of escapes", &call(&words).into(), SentBy::Client);
     let many: Vec<String> = (0..5000).map(|n| format!(r#"{{"key{n}":[{n},true,"v"]}}"#)).collect();
     let many = format!(
         r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"structuredContent":{{"all":[{}]}}}}}}"#,
         many.join(",")
     );
-    measure("a result of 5,000 small objects", &many.into(), From::Server);
+    measure("a result of 5,000 small objects", &many.into(), SentBy::Server);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn read(text: &str) -> Result<Message, Refusal> {
-    parse(Bytes::copy_from_slice(text.as_bytes()), 64, From::Client)
+    parse(Bytes::copy_from_slice(text.as_bytes()), 64, SentBy::Client)
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn an_invalid_request_still_says_its_id() {
 #[test]
 fn responses_are_read() {
     let text = r#"{"jsonrpc":"2.0","id":71,"result":{"content":[],"résumé":1}}"#;
-    let Message::Response(r) = parse(Bytes::from(text), 64, From::Server).unwrap() else { panic!() };
+    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else { panic!() };
     assert_eq!(r.number(), Some(71));
     let Outcome::Result(_, members) = &r.outcome else { panic!() };
     assert_eq!(scan::find(members, &r.text, "content").unwrap().of(&r.text), b"[]");
     let text = r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"no \"x\"","data":{"a":1}}}"#;
-    let Message::Response(r) = parse(Bytes::from(text), 64, From::Server).unwrap() else { panic!() };
+    let Message::Response(r) = parse(Bytes::from(text), 64, SentBy::Server).unwrap() else { panic!() };
     let Outcome::Error(e) = r.outcome else { panic!() };
     assert_eq!((e.code, &*e.message(&r.text), e.data(&r.text)), (-32601, "no \"x\"", Some(&br#"{"a":1}"#[..])));
     assert_eq!(r.id(), None);

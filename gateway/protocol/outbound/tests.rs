@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::jsonrpc::{self, From, Message};
+use crate::jsonrpc::{self, Message, SentBy};
 
 fn request(arguments: &Value) -> Request {
     let text = json!({"jsonrpc": "2.0", "id": "theirs", "method": "tools/call",
         "params": {"name": "slug__tool", "arguments": arguments, "more": [1, 2], "_meta": {"example.com/k": 1}}});
-    match jsonrpc::parse(text.to_string().into(), 64, From::Client) {
+    match jsonrpc::parse(text.to_string().into(), 64, SentBy::Client) {
         Ok(Message::Request(request)) => request,
         other => panic!("{other:?}"),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lockgate_protocol::jsonrpc::{self, From, Message, Outcome, Response};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Response, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, Upstream};
@@ -116,7 +116,7 @@ impl Drop for Tasks {
 /// A request for a task in the caller's name.
 pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
     let text = json!({"jsonrpc": "2.0", "id": 0, "method": Method::TasksGet.as_str(), "params": {"taskId": token}});
-    match jsonrpc::parse(Bytes::from(text.to_string()), depth, From::Client) {
+    match jsonrpc::parse(Bytes::from(text.to_string()), depth, SentBy::Client) {
         Ok(Message::Request(request)) => Some(request),
         _ => None,
     }
@@ -124,7 +124,7 @@ pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
 
 async fn answer(gateway: &Gateway, asked: &Asked) -> Option<Response> {
     let text = dispatch::nested(gateway, asked).await.ok()?.into_bytes();
-    match jsonrpc::parse(text, asked.setup.config.limits.depth, From::Server) {
+    match jsonrpc::parse(text, asked.setup.config.limits.depth, SentBy::Server) {
         Ok(Message::Response(response)) => Some(response),
         _ => None,
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_policy::command::Spec;
-use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_tools::{About, Builtin, Config, Landlock, Shell, ShellLimits, ShellRoot, confined};
@@ -79,7 +79,7 @@ fn start(landlock: Landlock) -> Result<Arc<dyn Upstream>, String> {
 
 fn request() -> Result<Request, String> {
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute","arguments":{"command":"echo hi"}}}"#;
-    match jsonrpc::parse(text.into(), 64, From::Client) {
+    match jsonrpc::parse(text.into(), 64, SentBy::Client) {
         Ok(Message::Request(request)) => Ok(request),
         _ => Err("the request is none".into()),
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_protocol::jsonrpc::{self, From, Message, Request};
+use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_tools::{About, Builtin, Config, Web};
@@ -69,7 +69,7 @@ fn request(port: u16) -> Result<Request, String> {
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"request","arguments":{{"url":"http://127.0.0.1:{port}/"}}}}}}"#
     );
-    match jsonrpc::parse(text.into(), 64, From::Client) {
+    match jsonrpc::parse(text.into(), 64, SentBy::Client) {
         Ok(Message::Request(request)) => Ok(request),
         _ => Err("the request is none".into()),
     }

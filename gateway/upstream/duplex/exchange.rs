@@ -12,7 +12,7 @@ use futures_util::future::{AbortHandle as QuestionHandle, abortable};
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::FREE;
-use lockgate_protocol::jsonrpc::{self, From, Message, Refusal, Request, Response};
+use lockgate_protocol::jsonrpc::{self, Message, Refusal, Request, Response, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
@@ -139,7 +139,7 @@ impl Exchange {
 
     /// Takes one message.
     pub(crate) fn message(self: &Arc<Self>, text: &Bytes) {
-        match jsonrpc::parse(text.clone(), self.depth, From::Server) {
+        match jsonrpc::parse(text.clone(), self.depth, SentBy::Server) {
             Ok(Message::Response(response)) => self.response(response),
             Ok(Message::Notification(note)) => self.notification(note),
             Ok(Message::Request(question)) => self.question(question),
@@ -187,7 +187,7 @@ impl Exchange {
 
     /// What came after the last line end: a whole message counts, half a one is part of the loss.
     pub(super) fn last(self: &Arc<Self>, text: &Bytes) {
-        if jsonrpc::parse(text.clone(), self.depth, From::Server).is_ok() {
+        if jsonrpc::parse(text.clone(), self.depth, SentBy::Server).is_ok() {
             self.message(text);
         }
     }
