@@ -18,7 +18,9 @@ use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
 use crate::rescue::Problem;
-use crate::stage::{Asked, Setup, Standing};
+use crate::context::Asked;
+use crate::snapshot::Setup;
+use crate::rights::Standing;
 use crate::{answers, state};
 
 /// A member of `params` with another value for the server; without one it is left out.

@@ -27,7 +27,7 @@ use views::Views;
 use crate::face::Endpoint;
 use crate::inspect::{self, Inspected, Known};
 use crate::list::Rendered;
-use crate::stage::Standing;
+use crate::rights::Standing;
 
 /// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;

@@ -31,7 +31,7 @@ use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Log, Session};
 use crate::sight::Eyes;
-use crate::stage::Asked;
+use crate::context::Asked;
 use crate::streams::Open;
 use crate::talk::{Outlet, Talk, Waiting};
 use crate::{interact, legacy, response};

@@ -70,6 +70,13 @@ pub enum Reply {
     Stream { headers: HeaderMap, events: Events },
 }
 
+impl Reply {
+    /// 202: a notification or a response was taken.
+    pub(crate) fn accepted() -> Self {
+        Self::Empty { status: StatusCode::ACCEPTED, headers: HeaderMap::new() }
+    }
+}
+
 /// One JSON text, in one piece or with a large middle that is not copied.
 #[derive(Clone, Debug)]
 pub enum Text {

@@ -19,7 +19,8 @@ use tokio::sync::{Notify, broadcast};
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
 use crate::inspect;
-use crate::stage::{Setup, Standing};
+use crate::snapshot::Setup;
+use crate::rights::Standing;
 pub(crate) use follow::follow;
 
 /// Events that wait for a slow reader before the oldest are lost.

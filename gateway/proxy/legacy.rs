@@ -20,10 +20,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::face::{Events, Inbound, Outgoing, Reply, Text, Verb};
-use crate::gateway::{Gateway, SESSION, VERSION, accepted, header, refuse, session_header};
+use crate::gateway::Gateway;
+use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::Problem;
 use crate::session::{Reader, Session, parse_event_id};
-use crate::stage::{Asked, Setup, Standing};
+use crate::context::Asked;
+use crate::snapshot::Setup;
+use crate::rights::Standing;
 use crate::streams::Open;
 use crate::{dispatch, trace};
 
@@ -109,7 +112,7 @@ pub(crate) async fn receive(
     if request.id().is_empty() {
         gateway.unasked(&request, inbound);
         notification(&session, &request);
-        return accepted();
+        return Reply::accepted();
     }
     let id = request.id_bytes();
     let reply = |result: Result<Vec<u8>, Problem>| match result {
@@ -337,13 +340,13 @@ pub(crate) async fn batch(
             match jsonrpc::parse(text.clone(), depth, SentBy::Client) {
                 Ok(Message::Response(response)) => {
                     session.answer(&response);
-                    accepted()
+                    Reply::accepted()
                 }
                 Ok(Message::Request(r) | Message::Notification(r)) => {
                     receive(gateway, setup, principal.clone(), session, inbound, r).await
                 }
                 Err(refusal) => {
-                    let (problem, reply) = refuse(&refusal, &text);
+                    let (problem, reply) = Problem::unreadable(&refusal, &text);
                     gateway.unmade(&problem, inbound);
                     reply
                 }
@@ -361,7 +364,7 @@ pub(crate) async fn batch(
         }
     }
     if out.len() == 1 {
-        return accepted();
+        return Reply::accepted();
     }
     out.push(b']');
     Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(out.into()) }

@@ -33,7 +33,8 @@ use crate::hub::News;
 use crate::rescue::Problem;
 use crate::session::covers;
 use crate::sight::about;
-use crate::stage::{Asked, Standing};
+use crate::context::Asked;
+use crate::rights::Standing;
 use crate::streams::Open;
 use tasks::Tasks;
 

@@ -18,9 +18,12 @@ use crate::authorize::needs_tasks;
 use crate::catalog::View;
 use crate::dispatch;
 use crate::face::{Inbound, Reply};
-use crate::gateway::{Gateway, METHOD, NAME, VERSION, accepted};
+use crate::gateway::Gateway;
+use crate::headers::{METHOD, NAME, VERSION};
 use crate::rescue::Problem;
-use crate::stage::{Asked, Setup, Standing};
+use crate::context::Asked;
+use crate::snapshot::Setup;
+use crate::rights::Standing;
 use crate::{listen, talk, trace};
 
 /// Integers beyond this are not exact in every JSON reader.
@@ -37,7 +40,7 @@ pub(crate) async fn receive(
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
         gateway.unasked(&request, inbound);
-        return accepted();
+        return Reply::accepted();
     }
     let id = request.id_bytes();
     gateway.hub.settle(setup.config.limits.discovery_deadline).await;

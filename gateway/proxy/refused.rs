@@ -12,7 +12,8 @@ use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::Refused;
 
 use crate::face::{Endpoint, Inbound, Reply};
-use crate::gateway::{Gateway, SESSION, header};
+use crate::gateway::Gateway;
+use crate::headers::{SESSION, header};
 use crate::rescue::Problem;
 
 impl Gateway {

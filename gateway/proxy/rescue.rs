@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use lockgate_authn::Unknown;
 use lockgate_policy::Limited;
 use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::Refusal;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::modern;
 use lockgate_protocol::revision::Era;
@@ -85,6 +86,17 @@ impl Problem {
             server: None,
             outcome: Outcome::ProtocolError,
         }))
+    }
+
+    /// A text that is not a message we take, and the answer to it.
+    pub(crate) fn unreadable(refusal: &Refusal, body: &[u8]) -> (Self, Reply) {
+        let (code, id) = match refusal {
+            Refusal::Parse(_) => (code::PARSE, None),
+            Refusal::Invalid { id, .. } => (code::INVALID_REQUEST, *id),
+        };
+        let problem = Self::new(code, refusal.to_string()).status(StatusCode::BAD_REQUEST);
+        let reply = problem.reply(id.map(|span| span.of(body)), Era::Legacy);
+        (problem, reply)
     }
 
     pub(crate) fn data(mut self, data: Value) -> Self {

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::authorize::Permitted;
 use crate::face::Text;
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::context::Asked;
 use crate::{state, talk};
 
 /// Results up to this size are copied into one piece.

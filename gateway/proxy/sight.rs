@@ -12,7 +12,7 @@ use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
 
 use crate::dispatch;
 use crate::gateway::Gateway;
-use crate::stage::Asked;
+use crate::context::Asked;
 
 /// The caller of one request.
 pub(crate) struct Eyes<'a> {

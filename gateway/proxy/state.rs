@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::answers::Questions;
 use crate::authorize::Replaced;
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::context::Asked;
 
 /// How long a client may take for one round.
 const STATE_LIFE: Duration = Duration::from_secs(600);

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockgate_authn::Principal;
 
-use crate::gateway::Gateway;
 use crate::shares::{Share, Shares};
 
 /// See the module.
@@ -42,14 +41,6 @@ impl Streams {
     fn counted(self: &Arc<Self>, share: Option<Share>) -> Open {
         self.all.fetch_add(1, Ordering::Relaxed);
         Open { streams: Arc::clone(self), _share: share }
-    }
-}
-
-impl Gateway {
-    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as many as one may have.
-    #[must_use]
-    pub fn stream(&self, caller: &Principal) -> Option<Open> {
-        self.streams.open(caller, self.setup().config.limits.streams_per_principal)
     }
 }
 

@@ -11,7 +11,8 @@ use crate::catalog::View;
 use crate::gateway::Gateway;
 use crate::legacy;
 use crate::session::Session;
-use crate::stage::{Setup, Standing};
+use crate::snapshot::Setup;
+use crate::rights::Standing;
 
 impl Gateway {
     /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.

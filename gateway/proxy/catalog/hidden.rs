@@ -10,7 +10,7 @@ use lockgate_upstream::ListKind;
 
 use super::{Catalog, Entry, category};
 use crate::face::Endpoint;
-use crate::stage::Standing;
+use crate::rights::Standing;
 
 /// The rule that is named for a tool that waits for somebody to look at it.
 const QUARANTINE: &str = "pins";

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::catalog::View;
 use crate::face::Text;
 use crate::rescue::Problem;
-use crate::stage::{Asked, Setup};
+use crate::context::Asked;
+use crate::snapshot::Setup;
 use crate::{list, state};
 
 /// How long a cursor can be used.

@@ -16,7 +16,7 @@ use crate::catalog::Asking;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::context::Asked;
 use crate::trace;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the caller of something

@@ -13,7 +13,7 @@ use super::Work;
 use crate::face::Text;
 use crate::rescue::Problem;
 use crate::session::Log;
-use crate::stage::Asked;
+use crate::context::Asked;
 
 /// How long a client that lost the stream of its call may take to come back, while others want the call's place.
 const AWAY: Duration = Duration::from_secs(10);

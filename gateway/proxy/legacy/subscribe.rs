@@ -18,7 +18,7 @@ use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Session, Subscribed};
-use crate::stage::Asked;
+use crate::context::Asked;
 
 pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let permitted = authorize(asked).and_then(|permitted| {

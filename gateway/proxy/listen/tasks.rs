@@ -16,7 +16,7 @@ use crate::authorize::{Task, needs_tasks, task_behind};
 use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
-use crate::stage::Asked;
+use crate::context::Asked;
 
 /// The tasks of one listen.
 #[derive(Default)]

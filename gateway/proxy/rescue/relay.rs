@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Problem;
 use crate::authorize::Permitted;
 use crate::response::scrub;
-use crate::stage::Asked;
+use crate::context::Asked;
 
 /// Deepest nesting of a required capability that is compared.
 const MAX_NESTING: usize = 8;

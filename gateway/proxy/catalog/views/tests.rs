@@ -11,7 +11,7 @@ use lockgate_upstream::{Answer, BoxFuture, Call, Failure, Item, State, Status, U
 
 use super::*;
 use crate::catalog::{Catalog, Servers};
-use crate::stage::Standing;
+use crate::rights::Standing;
 
 /// A server whose list is set by the test.
 struct Scripted(parking_lot::Mutex<Arc<lockgate_upstream::Catalog>>);

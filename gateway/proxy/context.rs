@@ -1,0 +1,76 @@
+//! A request of a known caller in a known era: what every later step reads. A server is reached with a
+//! [`Permitted`](crate::authorize::Permitted) alone, which is made from it.
+
+use std::sync::Arc;
+
+use lockgate_authn::Principal;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::revision::{Era, Revision};
+use lockgate_telemetry::TraceContext;
+use lockgate_upstream::Caller;
+
+use crate::catalog::{Entry, View};
+use crate::face::Endpoint;
+use crate::rights::Standing;
+use crate::session::{Running, Session};
+use crate::snapshot::Setup;
+
+/// A request of a known caller in a known era, at an endpoint that exists.
+pub(crate) struct Asked {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) view: Arc<View>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) principal: Principal,
+    /// What policy knows of the caller here.
+    pub(crate) standing: Standing,
+    pub(crate) request: Request,
+    pub(crate) revision: Revision,
+    pub(crate) caller: Caller,
+    pub(crate) session: Option<Arc<Session>>,
+    /// Where the exchange that carries it stands in the client's trace.
+    pub(crate) trace: Option<TraceContext>,
+    /// Legacy: by which the client can cancel it, until the call takes it over.
+    pub(crate) running: Option<Running>,
+}
+
+impl Asked {
+    pub(crate) fn era(&self) -> Era {
+        self.revision.era()
+    }
+
+    /// Another request of the same caller at the same endpoint.
+    pub(crate) fn instead(&self, request: Request) -> Self {
+        Self {
+            setup: Arc::clone(&self.setup),
+            view: Arc::clone(&self.view),
+            endpoint: self.endpoint.clone(),
+            principal: self.principal.clone(),
+            standing: self.standing.clone(),
+            request,
+            revision: self.revision,
+            caller: self.caller.clone(),
+            session: self.session.clone(),
+            trace: self.trace.clone(),
+            running: None,
+        }
+    }
+
+    /// Whether a legacy server can ask the caller things: on the session that it has with the gateway.
+    pub(crate) fn can_be_asked(&self) -> bool {
+        self.caller.interactive && self.session.is_some()
+    }
+
+    /// Whether this caller is offered an entry of its view.
+    pub(crate) fn sees(&self, entry: &Entry) -> bool {
+        !entry.asks || self.can_be_asked()
+    }
+
+    /// What sealed tokens are bound to.
+    pub(crate) fn bind(&self) -> [&[u8]; 3] {
+        let endpoint = match &self.endpoint {
+            Endpoint::All => b"".as_slice(),
+            Endpoint::Server(slug) => slug.as_bytes(),
+        };
+        [self.principal.issuer.as_bytes(), self.principal.subject.as_bytes(), endpoint]
+    }
+}

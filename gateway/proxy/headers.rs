@@ -1,0 +1,23 @@
+//! The headers that the request path reads and writes, looked up by names that are made once.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, SESSION_HEADER, VERSION_HEADER};
+
+pub(crate) static SESSION: HeaderName = HeaderName::from_static(SESSION_HEADER);
+pub(crate) static VERSION: HeaderName = HeaderName::from_static(VERSION_HEADER);
+pub(crate) static METHOD: HeaderName = HeaderName::from_static(METHOD_HEADER);
+pub(crate) static NAME: HeaderName = HeaderName::from_static(NAME_HEADER);
+
+/// A header as text.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim)
+}
+
+/// The header that names a legacy session.
+pub(crate) fn session_header(id: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(SESSION.clone(), value);
+    }
+    headers
+}

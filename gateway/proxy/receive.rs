@@ -1,0 +1,151 @@
+//! The gateway as clients meet it: every exchange comes in here, is read, and goes to the steps of its message's era. The steps
+//! themselves are in the modules below.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use lockgate_authn::{Credentials, Principal};
+use lockgate_protocol::jsonrpc::{self, Broken, SentBy, Message, Refusal, Request};
+use lockgate_protocol::meta;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::revision::{Era, Revision};
+
+use crate::face::{Endpoint, Inbound, Reply, Verb};
+use crate::gateway::Gateway;
+use crate::headers::{SESSION, VERSION, header};
+use crate::rescue::Problem;
+use crate::snapshot::Setup;
+use crate::{legacy, modern};
+
+/// Bytes of a message that are read in less than the time that others may be held up.
+const LARGE: usize = 1024 * 1024;
+
+impl Gateway {
+    /// Who is behind an exchange at an endpoint: asked before anything else of it is read.
+    ///
+    /// # Errors
+    /// The answer to somebody who is not let in.
+    pub async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+        let authenticator = Arc::clone(&self.setup.load().authenticator);
+        match authenticator.authenticate(credentials, endpoint.resource()).await {
+            Ok(principal) => Ok(principal),
+            Err(refused) => {
+                self.unknown(&refused, endpoint);
+                let challenge = authenticator.challenge(refused.why, endpoint.resource());
+                Err(Problem::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
+            }
+        }
+    }
+
+    /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
+    #[must_use]
+    pub fn metadata(&self, path: &str) -> Option<String> {
+        self.setup.load().authenticator.metadata(path)
+    }
+
+    /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
+    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
+        let setup = self.setup();
+        let principal = inbound.principal.clone();
+        match inbound.verb {
+            Verb::Get | Verb::Listen => legacy::get(self, &setup, &principal, &inbound),
+            Verb::Delete => legacy::delete(self, &setup, &principal, &inbound),
+            Verb::Post(ref body) => {
+                let body = body.clone();
+                self.post(setup, principal, inbound, body).await
+            }
+        }
+    }
+
+    async fn post(self: &Arc<Self>, setup: Arc<Setup>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
+        let parsed = match self.parse(&setup, &principal, body.clone()).await {
+            Ok(parsed) => parsed,
+            Err(problem) => {
+                self.unmade(&problem, &inbound);
+                return problem.reply(None, Era::Legacy);
+            }
+        };
+        let message = match parsed {
+            Ok(message) => message,
+            Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
+                return legacy::batch(self, &setup, &principal, &inbound, &body).await;
+            }
+            Err(refusal) => {
+                let (problem, reply) = Problem::unreadable(&refusal, &body);
+                self.unmade(&problem, &inbound);
+                return reply;
+            }
+        };
+        self.message(setup, principal, &inbound, message).await
+    }
+
+    /// Reads a message; a large one apart, so that nothing else on this thread waits for it.
+    async fn parse(
+        &self,
+        setup: &Setup,
+        principal: &Principal,
+        body: Bytes,
+    ) -> Result<Result<Message, Refusal>, Problem> {
+        let depth = setup.config.limits.depth;
+        if body.len() <= LARGE {
+            return Ok(jsonrpc::parse(body, depth, SentBy::Client));
+        }
+        Box::pin(async move {
+            let turn = self.apart.turn(principal.key()).await;
+            let turn = turn.map_err(|_| Problem::too_many_judgements(self.apart.limit().expected_wait()))?;
+            Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
+        })
+        .await
+    }
+
+    /// Picks the era of a message (protocol: versioning) and hands it to that era's steps.
+    pub(crate) async fn message(
+        self: &Arc<Self>,
+        setup: Arc<Setup>,
+        principal: Principal,
+        inbound: &Inbound,
+        message: Message,
+    ) -> Reply {
+        let session_id = header(&inbound.headers, &SESSION);
+        match message {
+            Message::Response(response) => match self.session(session_id, &principal, inbound) {
+                Some(session) => {
+                    session.answer(&response);
+                    Reply::accepted()
+                }
+                None => self.no_session(inbound, None),
+            },
+            Message::Request(request) | Message::Notification(request) => {
+                lockgate_telemetry::request::has_rpc_id(request.id());
+                match choose(&request, &inbound.headers) {
+                    Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
+                    Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
+                    Chosen::Legacy => match self.session(session_id, &principal, inbound) {
+                        Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
+                        None => self.no_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
+                    },
+                }
+            }
+        }
+    }
+}
+
+enum Chosen {
+    Modern,
+    Initialize,
+    Legacy,
+}
+
+/// The modern envelope outranks the method; a legacy version in the header of a session outranks the envelope.
+fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
+    let version = header(headers, &VERSION).filter(|v| !v.is_empty());
+    let legacy_version = version.and_then(Revision::parse).is_some_and(|r| r.era() == Era::Legacy);
+    if legacy_version && headers.contains_key(&SESSION) {
+        return Chosen::Legacy;
+    }
+    if request.meta(meta::PROTOCOL_VERSION).is_some() || version.is_some() && !legacy_version {
+        return Chosen::Modern;
+    }
+    if request.method == Method::Initialize { Chosen::Initialize } else { Chosen::Legacy }
+}

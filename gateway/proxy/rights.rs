@@ -1,0 +1,52 @@
+//! What policy knows of a caller at one endpoint.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lockgate_authn::Principal;
+use lockgate_policy::{Certificate, Class, Policy, Question, Subject, Target};
+
+use crate::face::Endpoint;
+
+/// What policy knows of a caller at an endpoint.
+#[derive(Clone)]
+pub(crate) struct Standing {
+    pub(crate) principal: Principal,
+    pub(crate) class: Arc<Class>,
+    /// The path of the endpoint; empty where no policy looks at it.
+    path: Cow<'static, str>,
+}
+
+impl Standing {
+    pub(crate) fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
+        if let Some(class) = policy.everybody() {
+            return Self { principal, class: Arc::clone(class), path: Cow::Borrowed("") };
+        }
+        let path = endpoint.path();
+        let class = policy.class(&subject(&principal), &path);
+        Self { principal, class, path }
+    }
+
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        subject(&self.principal)
+    }
+
+    pub(crate) fn question<'a>(&'a self, subject: &'a Subject<'a>, target: &'a Target<'a>) -> Question<'a> {
+        Question { subject, endpoint: &self.path, target }
+    }
+}
+
+fn subject(principal: &Principal) -> Subject<'_> {
+    Subject {
+        key: principal.key(),
+        issuer: &principal.issuer,
+        subject: &principal.subject,
+        organisation: principal.organisation.as_deref(),
+        roles: &principal.roles,
+        scopes: &principal.scopes,
+        agent: principal.agent.as_deref(),
+        certificate: principal
+            .certificate()
+            .map(|certificate| Certificate { names: &certificate.names, fingerprint: &certificate.fingerprint }),
+    }
+}

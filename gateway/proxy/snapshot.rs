@@ -1,0 +1,73 @@
+//! What configuration decides about the request path, compiled: each request takes one snapshot and keeps it to its end, and a
+//! reload replaces it as a whole.
+
+use std::sync::Arc;
+
+use lockgate_authn::Authenticator;
+use lockgate_policy::{Limiter, Local, Policy};
+use lockgate_protocol::name::{Naming, Separator};
+use lockgate_protocol::sealed::{BadSecret, Sealer};
+
+use crate::Config;
+
+/// What the configuration decides about the request path.
+pub struct Rules {
+    pub config: Config,
+    pub authn: Arc<Authenticator>,
+    pub policy: lockgate_policy::Config,
+}
+
+/// A configuration that the request path cannot work with.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error("policy: {0}")]
+    Policy(String),
+    #[error("secret: {0}")]
+    Secret(#[from] BadSecret),
+    #[error("names.separator: {0:?} is not one of __ _ - . /")]
+    Separator(String),
+}
+
+/// Everything that configuration decides, replaced as one.
+pub(crate) struct Setup {
+    pub(crate) config: Config,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) policy: Arc<Policy>,
+    /// Counts for the policies' rates; it outlives reloads.
+    pub(crate) limiter: Arc<dyn Limiter>,
+    pub(crate) naming: Naming,
+    pub(crate) sealer: Arc<Sealer>,
+    /// JSON text of our `Implementation`.
+    pub(crate) info: Arc<[u8]>,
+}
+
+impl Setup {
+    /// `old` is what this one replaces: sealed tokens and counts outlive a reload.
+    pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, Unusable> {
+        let Rules { config, authn, policy } = rules;
+        let separator: Separator =
+            config.names.separator.parse().map_err(|_| Unusable::Separator(config.names.separator.clone()))?;
+        let sealer = match (&config.secret, old) {
+            (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
+            // Without a secret of their own, tokens live as long as the process, through reloads.
+            (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
+            (None, _) => Arc::new(Sealer::random()?),
+        };
+        let mut info = serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
+        if let Some(title) = &config.title {
+            info["title"] = title.as_str().into();
+        }
+        Ok(Self {
+            authenticator: authn,
+            limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
+            policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
+                let first = mistakes.into_iter().next();
+                Unusable::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
+            })?),
+            naming: Naming { separator, max_length: config.names.max_length },
+            sealer,
+            info: info.to_string().into_bytes().into(),
+            config,
+        })
+    }
+}
