@@ -1,6 +1,7 @@
 //! What clients and servers declare. Read once per handshake or cheaply per request; passed on only as far as the
 //! gateway carries it.
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use crate::scan::{self, Keys, Scanner};
@@ -9,6 +10,9 @@ use crate::scan::{self, Keys, Scanner};
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// MCP Apps.
 pub const UI: &str = "io.modelcontextprotocol/ui";
+/// The extensions that the gateway carries.
+const CARRIED: [&str; 2] = [TASKS, UI];
+const NONE: Bytes = Bytes::from_static(b"{}");
 
 /// Capabilities that a server declared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,15 +127,18 @@ pub fn declares(capabilities: &[u8], path: &[&str]) -> bool {
     !matches!(at, b"null" | b"false")
 }
 
-/// The parts of a client's capabilities that the gateway carries to a server of either era: elicitation, sampling,
-/// roots and the extensions in `extensions`. Everything else stays on the client's hop.
+/// The parts of a client's capabilities that the gateway carries to a server of either era, as JSON text: elicitation,
+/// sampling, roots and the extensions that it knows. Everything else stays on the client's hop.
 #[must_use]
-pub fn carried(capabilities: &[u8], extensions: &[&str]) -> Value {
-    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(capabilities) else { return json!({}) };
+pub fn carried(declared: &[u8]) -> Bytes {
+    if declared == b"{}" {
+        return NONE;
+    }
+    let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(declared) else { return NONE };
     all.retain(|name, _| matches!(name.as_str(), "elicitation" | "sampling" | "roots" | "extensions"));
-    if let Some(Value::Object(declared)) = all.get_mut("extensions") {
-        declared.retain(|name, _| extensions.contains(&name.as_str()));
-        if declared.is_empty() {
+    if let Some(Value::Object(extensions)) = all.get_mut("extensions") {
+        extensions.retain(|name, _| CARRIED.contains(&name.as_str()));
+        if extensions.is_empty() {
             all.remove("extensions");
         }
     } else {
@@ -140,5 +147,5 @@ pub fn carried(capabilities: &[u8], extensions: &[&str]) -> Value {
     if let Some(Value::Object(roots)) = all.get_mut("roots") {
         roots.clear();
     }
-    Value::Object(all)
+    Value::Object(all).to_string().into()
 }

@@ -11,6 +11,7 @@ pub mod method;
 pub mod modern;
 pub mod name;
 pub mod outbound;
+pub mod question;
 pub mod revision;
 pub mod scan;
 pub mod sealed;

@@ -16,6 +16,7 @@ mod legacy;
 mod lifecycle;
 mod list;
 mod listen;
+mod log_message;
 mod modern;
 mod observe;
 mod receive;

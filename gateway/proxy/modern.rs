@@ -24,7 +24,7 @@ use crate::rescue::Problem;
 use crate::context::Asked;
 use crate::snapshot::Setup;
 use crate::rights::Standing;
-use crate::{listen, talk, trace};
+use crate::{listen, trace};
 
 /// Integers beyond this are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -82,7 +82,7 @@ fn check(
         }
     };
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
-    let capabilities = if declared == b"{}" { bytes::Bytes::from_static(b"{}") } else { talk::carried(declared) };
+    let capabilities = capabilities::carried(declared);
     let caller = Caller {
         principal: principal.key(),
         interactive: capabilities::is_interactive(&capabilities),

@@ -11,6 +11,7 @@ use lockgate_policy::response::Response;
 use lockgate_protocol::list;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::question;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan::{self, Member};
 use lockgate_protocol::write::{self, Object};
@@ -21,7 +22,7 @@ use crate::authorize::Permitted;
 use crate::face::Text;
 use crate::rescue::Problem;
 use crate::context::Asked;
-use crate::{state, talk};
+use crate::state;
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;
@@ -290,11 +291,11 @@ fn questions(asked: &Asked, permitted: &Permitted, value: &[u8], slug: Option<&s
     for question in all.values_mut() {
         let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
         let params = question.get("params").map(Value::to_string).unwrap_or_else(|| "{}".into());
-        if !talk::may_ask(&asked.caller.capabilities, method, params.as_bytes(), asked.revision) {
+        if !question::may_ask(&asked.caller.capabilities, method, params.as_bytes(), asked.revision) {
             return Err(broken(permitted, "a question that the client did not declare that it can answer"));
         }
         if let Some(slug) = slug.filter(|_| method == Method::Elicit) {
-            let labelled = talk::labelled(Some(slug), method, params.as_bytes());
+            let labelled = question::label(Some(slug), method, params.as_bytes());
             if let (Some(params), Ok(new)) = (question.get_mut("params"), serde_json::from_slice(&labelled)) {
                 *params = new;
                 changed = true;

@@ -27,8 +27,8 @@ pub(crate) use subscribed::{Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
 use crate::face::Endpoint;
+use crate::log_message::write_log_message;
 use crate::shares::{Share, Shares};
-use crate::talk;
 use lockgate_admission::budget::Budget;
 
 /// Calls of one session that run and can be cancelled.
@@ -144,10 +144,7 @@ impl Sessions {
         let mut random = [0u8; 16];
         getrandom::fill(&mut random).map_err(|_| TooMany::All)?;
         let id: Box<str> = random.iter().map(|b| format!("{b:02x}")).collect::<String>().into();
-        let carried = match declared {
-            b"{}" => Bytes::from_static(b"{}"),
-            declared => talk::carried(declared),
-        };
+        let carried = capabilities::carried(declared);
         let interactive = capabilities::is_interactive(&carried);
         let session = Arc::new_cyclic(|this| Session {
             key: self.next_key.fetch_add(1, Ordering::Relaxed),
@@ -382,7 +379,7 @@ impl ClientSession for Session {
     }
 
     fn log(&self, slug: &str, note: &Request) {
-        if let Some(text) = talk::log_text(slug, note, self.level().unwrap_or(LogLevel::Info))
+        if let Some(text) = write_log_message(slug, note, self.level().unwrap_or(LogLevel::Info))
             && let Some(log) = self.log(0)
         {
             log.push(text.into());
@@ -393,7 +390,7 @@ impl ClientSession for Session {
         Box::pin(async move {
             let log = self.log(0).ok_or(Unasked::Gone)?;
             let label = (self.endpoint == Endpoint::All).then_some(slug);
-            self.question(&log, method, &talk::labelled(label, method, &params)).await
+            self.question(&log, method, &lockgate_protocol::question::label(label, method, &params)).await
         })
     }
 }

@@ -3,24 +3,23 @@
 
 mod progress;
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use lockgate_policy::response::Response;
-use lockgate_protocol::capabilities::{self, TASKS, UI};
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
+use lockgate_protocol::question;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::{BoxFuture, Conversation, LogLevel, Unasked};
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 
+use crate::log_message::write_log_message;
 use crate::response::scrub;
 use crate::session::{Log, Session};
 use lockgate_admission::budget::{Budget, Hold};
@@ -234,7 +233,7 @@ impl Conversation for Talk {
     }
 
     fn log(&self, note: &Request) {
-        if let Some(text) = self.level.and_then(|level| log_text(&self.slug, note, level)) {
+        if let Some(text) = self.level.and_then(|level| write_log_message(&self.slug, note, level)) {
             self.send(text);
         }
     }
@@ -253,76 +252,7 @@ impl Conversation for Talk {
             let log = self.begin().ok_or(Unasked::Undeclared)?;
             let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
             let params = clean.map_or(params, Bytes::from);
-            session.question(log, method, &labelled(self.label.as_deref(), method, &params)).await
+            session.question(log, method, &question::label(self.label.as_deref(), method, &params)).await
         })
     }
-}
-
-/// What the gateway carries of a client's capabilities, as JSON text.
-pub(crate) fn carried(declared: &[u8]) -> Bytes {
-    capabilities::carried(declared, &[TASKS, UI]).to_string().into()
-}
-
-/// Whether a client with these capabilities may be asked this.
-pub(crate) fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
-    let has = |path: &[&str]| capabilities::declares(declared, path);
-    match method {
-        Method::Sample => has(&["sampling"]),
-        Method::Roots => has(&["roots"]),
-        Method::Elicit if revision < Revision::V2025_06_18 => false,
-        Method::Elicit => {
-            let url = serde_json::from_slice::<Value>(params)
-                .ok()
-                .is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
-            if url { revision >= Revision::V2025_11_25 && has(&["elicitation", "url"]) } else { takes_forms(declared) }
-        }
-        _ => false,
-    }
-}
-
-/// `elicitation: {}` means forms.
-fn takes_forms(declared: &[u8]) -> bool {
-    capabilities::declares(declared, &["elicitation"])
-        && (capabilities::declares(declared, &["elicitation", "form"])
-            || !capabilities::declares(declared, &["elicitation", "url"]))
-}
-
-/// A request of ours to a legacy client.
-pub(crate) fn request_text(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(params.len() + 80);
-    let mut object = Object::open(&mut out);
-    object.string("jsonrpc", "2.0");
-    write::number(object.key("id"), id);
-    object.string("method", method.as_str());
-    object.raw("params", params);
-    object.close();
-    out
-}
-
-/// An elicitation whose message names the server that asks; other questions as they are.
-pub(crate) fn labelled<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
-    let Some(label) = label.filter(|_| method == Method::Elicit) else { return Cow::Borrowed(params) };
-    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return Cow::Borrowed(params) };
-    if let Some(Value::String(message)) = all.get_mut("message") {
-        message.insert_str(0, &format!("[{label}] "));
-    }
-    Cow::Owned(Value::Object(all).to_string().into_bytes())
-}
-
-/// A log message of a server for a client that wants `level` and above; the logger names the server.
-pub(crate) fn log_text(slug: &str, note: &Request, level: LogLevel) -> Option<Vec<u8>> {
-    let severity = LogLevel::parse(&note.param_str("level")?)?;
-    if severity < level {
-        return None;
-    }
-    let mut params = Vec::with_capacity(note.text.len() + slug.len());
-    let mut object = Object::open(&mut params);
-    let logger = note.param_str("logger");
-    object.string("level", severity.as_str());
-    object.string("logger", &logger.map_or_else(|| slug.to_owned(), |logger| format!("{slug}/{logger}")));
-    if let Some(data) = note.param("data") {
-        object.raw("data", data);
-    }
-    object.close();
-    Some(write::notification(Method::Message.as_str(), &params))
 }

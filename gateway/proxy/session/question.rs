@@ -5,12 +5,12 @@ use bytes::Bytes;
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::{Outcome, Response};
 use lockgate_protocol::method::Method;
+use lockgate_protocol::question;
 use lockgate_upstream::Unasked;
 use tokio::sync::oneshot;
 
 use super::{Log, Session};
 use crate::answers::Question;
-use crate::talk;
 
 /// Questions of one session that wait for answers.
 const MAX_QUESTIONS: usize = 64;
@@ -45,7 +45,7 @@ impl Session {
 
     /// Sends a question on a stream and waits for the answer.
     pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
-        if !talk::may_ask(&self.capabilities, method, params, self.revision) {
+        if !question::may_ask(&self.capabilities, method, params, self.revision) {
             return Err(Unasked::Undeclared);
         }
         let asked = serde_json::from_slice(params).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Session {
         });
         let id = id.ok_or(Unasked::Gone)?;
         let _forget = Forget { session: self, id };
-        log.push_awaited(talk::request_text(id, method, params).into()).map_err(|_| Unasked::Gone)?;
+        log.push_awaited(question::write_request(id, method, params).into()).map_err(|_| Unasked::Gone)?;
         tokio::select! {
             answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
                 Ok(Ok(answer)) => self.check_answer(&asked, &answer?),

@@ -1,0 +1,59 @@
+//! Questions that servers ask clients (elicitation, sampling, roots), as text: who may be asked what, and how a question reads.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::capabilities;
+use crate::method::Method;
+use crate::revision::Revision;
+use crate::write::{self, Object};
+
+/// Whether a client with these capabilities may be asked this.
+#[must_use]
+pub fn may_ask(declared: &[u8], method: Method, params: &[u8], revision: Revision) -> bool {
+    let has = |path: &[&str]| capabilities::declares(declared, path);
+    match method {
+        Method::Sample => has(&["sampling"]),
+        Method::Roots => has(&["roots"]),
+        Method::Elicit if revision < Revision::V2025_06_18 => false,
+        Method::Elicit => {
+            let url = serde_json::from_slice::<Value>(params)
+                .ok()
+                .is_some_and(|p| p.get("mode") == Some(&Value::from("url")));
+            if url { revision >= Revision::V2025_11_25 && has(&["elicitation", "url"]) } else { takes_forms(declared) }
+        }
+        _ => false,
+    }
+}
+
+/// `elicitation: {}` means forms.
+fn takes_forms(declared: &[u8]) -> bool {
+    capabilities::declares(declared, &["elicitation"])
+        && (capabilities::declares(declared, &["elicitation", "form"])
+            || !capabilities::declares(declared, &["elicitation", "url"]))
+}
+
+/// A request of ours to a legacy client.
+#[must_use]
+pub fn write_request(id: u64, method: Method, params: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(params.len() + 80);
+    let mut object = Object::open(&mut out);
+    object.string("jsonrpc", "2.0");
+    write::number(object.key("id"), id);
+    object.string("method", method.as_str());
+    object.raw("params", params);
+    object.close();
+    out
+}
+
+/// An elicitation whose message names the server that asks; other questions as they are.
+#[must_use]
+pub fn label<'a>(label: Option<&str>, method: Method, params: &'a [u8]) -> Cow<'a, [u8]> {
+    let Some(label) = label.filter(|_| method == Method::Elicit) else { return Cow::Borrowed(params) };
+    let Ok(Value::Object(mut all)) = serde_json::from_slice(params) else { return Cow::Borrowed(params) };
+    if let Some(Value::String(message)) = all.get_mut("message") {
+        message.insert_str(0, &format!("[{label}] "));
+    }
+    Cow::Owned(Value::Object(all).to_string().into_bytes())
+}
