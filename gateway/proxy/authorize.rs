@@ -17,14 +17,13 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
-use crate::rescue::Problem;
 use crate::context::Asked;
-use crate::snapshot::Setup;
+use crate::rescue::Problem;
 use crate::rights::Standing;
+use crate::snapshot::Setup;
+use crate::state::Replaced;
 use crate::{answers, state};
 
-/// A member of `params` with another value for the server; without one it is left out.
-pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
 /// What policy says of one request: with which arguments, which places it holds, what may come back.
 type Judged = (Passed, Vec<Held>, Option<Arc<Response>>);
 

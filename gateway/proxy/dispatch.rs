@@ -23,18 +23,19 @@ pub(crate) use answer::instructions;
 use answer::{discover, page};
 use count::Counted;
 pub(crate) use count::{audit_denial, audit_leave, audit_listen};
-use detached::{Detached, reclaim};
+use detached::{Detached, Work, reclaim};
 
 use crate::authorize::{self, Permitted};
+use crate::context::Asked;
 use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Log, Session};
+use crate::session_stream::{silence, stream_call};
 use crate::sight::Eyes;
-use crate::context::Asked;
 use crate::streams::Open;
 use crate::talk::{Outlet, Talk, Waiting};
-use crate::{interact, legacy, response};
+use crate::{interact, response};
 
 /// A request of a known caller.
 pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
@@ -175,8 +176,7 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
     }
 }
 
-pub(super) type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
-type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, Open);
+pub(super) type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, Open);
 
 async fn next_event(
     first: Option<Bytes>,
@@ -239,7 +239,7 @@ async fn run_legacy(
             (None, answer) => done(&asked, answer),
             (Some(log), answer) => {
                 conclude(&log, &asked, answer);
-                stream_legacy(gateway, &session, &log)
+                stream_call(gateway, &session, &log)
             }
         },
         log = conversation.begun() => {
@@ -251,7 +251,7 @@ async fn run_legacy(
                     _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
                 }
             });
-            stream_legacy(gateway, &session, &log)
+            stream_call(gateway, &session, &log)
         }
     }
 }
@@ -265,25 +265,14 @@ fn conclude(log: &Log, asked: &Asked, answer: Result<Text, Problem>) {
     log.finish(last, Problem::dropped().text(Some(asked.request.id())).into());
 }
 
-/// An exchange without an answer: a stream that ends.
-pub(crate) fn silence() -> Reply {
-    Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::empty()) }
-}
-
-fn stream_legacy(gateway: &Arc<Gateway>, session: &Arc<Session>, log: &Arc<Log>) -> Reply {
-    let reader = log.read(0);
-    let priming = legacy::priming(session, &reader);
-    Reply::Stream {
-        headers: HeaderMap::new(),
-        events: legacy::events(gateway, session, reader, priming, Some(gateway.streams.of_call())),
-    }
-}
-
 /// A request that a built-in server makes in its caller's name: decided and counted like the caller's own, without a
 /// way back to the client.
-pub(crate) async fn nested(gateway: &Gateway, asked: &Asked) -> Result<Text, Problem> {
-    let permitted = authorize::authorize(asked).inspect_err(|problem| audit_denial(gateway, asked, problem))?;
-    complete(gateway, asked, permitted, None).await
+pub(crate) fn nested(gateway: &Gateway, asked: Box<Asked>) -> BoxFuture<'_, Result<Text, Problem>> {
+    Box::pin(async move {
+        let (asked, permitted) = decide(gateway, asked).await;
+        let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &asked, problem))?;
+        complete(gateway, &asked, permitted, None).await
+    })
 }
 
 /// Calls the server and writes its answer for the client, and counts how that went.
@@ -320,7 +309,7 @@ async fn rounds(
 ) -> Result<Text, Problem> {
     let mut permitted = permitted;
     let mut rounds = 0;
-    let eyes = Eyes { gateway, asked };
+    let eyes = Eyes { gateway, asked, forward: nested };
     loop {
         let server = Arc::clone(permitted.server());
         let call = Call {

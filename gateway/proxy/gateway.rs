@@ -16,8 +16,8 @@ use crate::face::Inbound;
 use crate::hub::Hub;
 use crate::inspect::{self, Suspect};
 use crate::session::{Session, Sessions};
-use crate::sole::Sole;
 use crate::snapshot::Setup;
+use crate::sole::Sole;
 use crate::streams::{Open, Streams};
 use lockgate_admission::budget::Budget;
 

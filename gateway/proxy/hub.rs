@@ -19,8 +19,8 @@ use tokio::sync::{Notify, broadcast};
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
 use crate::inspect;
-use crate::snapshot::Setup;
 use crate::rights::Standing;
+use crate::snapshot::Setup;
 pub(crate) use follow::follow;
 
 /// Events that wait for a slow reader before the oldest are lost.

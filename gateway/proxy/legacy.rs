@@ -17,17 +17,16 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
-use crate::face::{Events, Inbound, Outgoing, Reply, Text, Verb};
+use crate::context::Asked;
+use crate::face::{Inbound, Outgoing, Reply, Text, Verb};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::Problem;
-use crate::session::{Reader, Session, parse_event_id};
-use crate::context::Asked;
-use crate::snapshot::Setup;
 use crate::rights::Standing;
-use crate::streams::Open;
+use crate::session::{Session, parse_event_id};
+use crate::session_stream::{self, silence};
+use crate::snapshot::Setup;
 use crate::{dispatch, trace};
 
 pub(crate) use subscribe::tell_updated;
@@ -35,9 +34,6 @@ use subscribe::{subscribe, unsubscribe};
 
 /// Messages of one batch.
 const MAX_BATCH: usize = 64;
-/// How long a client waits before it resumes a stream, in milliseconds.
-const RETRY_MS: u64 = 1000;
-
 /// Opens a session.
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
@@ -161,7 +157,7 @@ async fn ready(
     tokio::select! {
         biased;
         () = lists_known(gateway, &setup, &session, &standing) => {}
-        () = running.token.cancelled() => return Err(Box::new(dispatch::silence())),
+        () = running.token.cancelled() => return Err(Box::new(silence())),
     }
     let view = gateway.hub.view(&session.endpoint, &setup, &standing);
     let Some(view) = view else {
@@ -248,7 +244,10 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
     };
     // A new stream outside calls starts with what has not been read by an earlier one.
     let reader = log.read(after.unwrap_or_else(|| log.delivered()));
-    Reply::Stream { headers: session_header(&session.id), events: events(gateway, &session, reader, None, open) }
+    Reply::Stream {
+        headers: session_header(&session.id),
+        events: session_stream::events(gateway, &session, reader, None, open),
+    }
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
@@ -262,41 +261,6 @@ fn not_without_session(gateway: &Gateway, setup: &Setup, inbound: &Inbound, verb
     gateway.no_session(inbound, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
     Problem::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
-}
-
-/// The messages of a stream as events, until it ends, the session ends, or the gateway stops.
-pub(crate) fn events(
-    gateway: &Arc<Gateway>,
-    session: &Arc<Session>,
-    reader: Reader,
-    first: Option<Outgoing>,
-    open: Option<Open>,
-) -> Events {
-    // A call may still end while the gateway stops; what is outside of calls ends with its clients' leave to stay.
-    let stopping = if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };
-    let over = session.over.clone();
-    let state = (reader, first, open, over, stopping);
-    Box::pin(futures_util::stream::unfold(state, |(mut reader, first, open, over, stopping)| async move {
-        let event = match first {
-            Some(first) => Some(first),
-            None => tokio::select! {
-                biased;
-                event = reader.next() => event,
-                () = over.cancelled() => None,
-                () = stopping.cancelled() => None,
-            },
-        };
-        event.map(|event| (event, (reader, None, open, over, stopping)))
-    }))
-}
-
-/// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.
-pub(crate) fn priming(session: &Session, reader: &Reader) -> Option<Outgoing> {
-    (session.revision >= Revision::V2025_11_25).then(|| Outgoing {
-        id: Some(reader.event_id(0)),
-        data: Text::default(),
-        retry: Some(RETRY_MS),
-    })
 }
 
 /// Ends a session.

@@ -25,6 +25,7 @@ mod rescue;
 mod response;
 mod rights;
 mod session;
+mod session_stream;
 mod shares;
 mod sight;
 mod snapshot;

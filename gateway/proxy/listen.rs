@@ -26,15 +26,15 @@ use crate::authorize::authorize;
 use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
+use crate::context::Asked;
 use crate::dispatch::{audit_denial, audit_leave, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
 use crate::hub::News;
 use crate::rescue::Problem;
+use crate::rights::Standing;
 use crate::session::covers;
 use crate::sight::about;
-use crate::context::Asked;
-use crate::rights::Standing;
 use crate::streams::Open;
 use tasks::Tasks;
 

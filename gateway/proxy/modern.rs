@@ -16,14 +16,14 @@ use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::needs_tasks;
 use crate::catalog::View;
+use crate::context::Asked;
 use crate::dispatch;
 use crate::face::{Inbound, Reply};
 use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
 use crate::rescue::Problem;
-use crate::context::Asked;
-use crate::snapshot::Setup;
 use crate::rights::Standing;
+use crate::snapshot::Setup;
 use crate::{listen, trace};
 
 /// Integers beyond this are not exact in every JSON reader.

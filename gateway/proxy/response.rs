@@ -19,9 +19,9 @@ use lockgate_upstream::{Answer, AnswerKind};
 use serde_json::Value;
 
 use crate::authorize::Permitted;
+use crate::context::Asked;
 use crate::face::Text;
 use crate::rescue::Problem;
-use crate::context::Asked;
 use crate::state;
 
 /// Results up to this size are copied into one piece.
@@ -201,7 +201,7 @@ fn modern_head(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
 /// The server's end-to-end `_meta`, and in the modern era our own identity.
 fn meta(object: &mut Object<'_>, asked: &Asked, answer: &Answer, rule: Option<&Response>) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
-    let clean = rule.and_then(|rule| scrub::texts(rule, "_meta", raw));
+    let clean = rule.and_then(|rule| scrub::texts::texts(rule, "_meta", raw));
     let raw = clean.as_deref().unwrap_or(raw);
     let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
     let modern = asked.era() == Era::Modern;

@@ -10,14 +10,19 @@ use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
 
-use crate::dispatch;
-use crate::gateway::Gateway;
 use crate::context::Asked;
+use crate::face::Text;
+use crate::gateway::Gateway;
+use crate::rescue::Problem;
+
+/// Takes a request through authorization and to its server, and gives the answer as the caller would get it.
+pub(crate) type Forward = for<'a> fn(&'a Gateway, Box<Asked>) -> BoxFuture<'a, Result<Text, Problem>>;
 
 /// The caller of one request.
 pub(crate) struct Eyes<'a> {
     pub(crate) gateway: &'a Gateway,
     pub(crate) asked: &'a Asked,
+    pub(crate) forward: Forward,
 }
 
 /// A request of the same caller at the same endpoint, about one URI.
@@ -67,7 +72,7 @@ impl Sight for Eyes<'_> {
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
             let asked = about(self.asked, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
-            let answer = dispatch::nested(self.gateway, &asked).await;
+            let answer = (self.forward)(self.gateway, Box::new(asked)).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {

@@ -10,9 +10,11 @@ use lockgate_protocol::{list, scan};
 use serde_json::Value;
 
 use crate::answers::Questions;
-use crate::authorize::Replaced;
-use crate::rescue::Problem;
 use crate::context::Asked;
+use crate::rescue::Problem;
+
+/// A member of `params` with another value for the server; without one it is left out.
+pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
 
 /// How long a client may take for one round.
 const STATE_LIFE: Duration = Duration::from_secs(600);

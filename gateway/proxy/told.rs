@@ -10,9 +10,9 @@ use lockgate_protocol::jsonrpc::Request;
 use crate::catalog::View;
 use crate::gateway::Gateway;
 use crate::legacy;
+use crate::rights::Standing;
 use crate::session::Session;
 use crate::snapshot::Setup;
-use crate::rights::Standing;
 
 impl Gateway {
     /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.

@@ -11,9 +11,9 @@ use lockgate_upstream::ListKind;
 use serde_json::{Value, json};
 
 use crate::catalog::View;
+use crate::context::Asked;
 use crate::face::Text;
 use crate::rescue::Problem;
-use crate::context::Asked;
 use crate::snapshot::Setup;
 use crate::{list, state};
 

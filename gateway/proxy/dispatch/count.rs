@@ -13,10 +13,10 @@ use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 
 use crate::authorize::Permitted;
 use crate::catalog::Asking;
+use crate::context::Asked;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
-use crate::context::Asked;
 use crate::trace;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the caller of something

@@ -9,14 +9,17 @@ use std::time::Duration;
 use lockgate_admission::Promise;
 use lockgate_upstream::Upstream;
 
-use super::Work;
+use futures_util::future::BoxFuture;
+
+use crate::context::Asked;
 use crate::face::Text;
 use crate::rescue::Problem;
 use crate::session::Log;
-use crate::context::Asked;
 
 /// How long a client that lost the stream of its call may take to come back, while others want the call's place.
 const AWAY: Duration = Duration::from_secs(10);
+
+pub(super) type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
 
 /// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
 /// cancelled it. There it goes on for as long as nobody else wants its place.

@@ -13,12 +13,12 @@ use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
 use crate::catalog::View;
+use crate::context::Asked;
 use crate::dispatch;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
 use crate::session::{Session, Subscribed};
-use crate::context::Asked;
 
 pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
     let permitted = authorize(asked).and_then(|permitted| {

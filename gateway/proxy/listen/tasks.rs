@@ -6,17 +6,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, Response, SentBy};
+use lockgate_protocol::jsonrpc::{self, SentBy, Message, Outcome, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, Upstream};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::{Task, needs_tasks, task_behind};
+use crate::context::Asked;
 use crate::dispatch;
 use crate::gateway::Gateway;
 use crate::rescue::Problem;
-use crate::context::Asked;
 
 /// The tasks of one listen.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Tasks {
         }
         let Some((gateway, asked)) = read(&task.token) else { return };
         (task.reading, task.again) = (true, false);
-        self.reading.push(Box::pin(async move { (at, answer(&gateway, &asked).await) }));
+        self.reading.push(Box::pin(async move { (at, answer(&gateway, asked).await) }));
     }
 
     /// The next task that has been read; waits for ever while there is nothing to read. Cancel safe.
@@ -122,9 +122,10 @@ pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
     }
 }
 
-async fn answer(gateway: &Gateway, asked: &Asked) -> Option<Response> {
+async fn answer(gateway: &Gateway, asked: Box<Asked>) -> Option<Response> {
+    let depth = asked.setup.config.limits.depth;
     let text = dispatch::nested(gateway, asked).await.ok()?.into_bytes();
-    match jsonrpc::parse(text, asked.setup.config.limits.depth, SentBy::Server) {
+    match jsonrpc::parse(text, depth, SentBy::Server) {
         Ok(Message::Response(response)) => Some(response),
         _ => None,
     }

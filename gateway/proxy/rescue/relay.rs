@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Problem;
 use crate::authorize::Permitted;
-use crate::response::scrub;
 use crate::context::Asked;
+use crate::response::scrub;
 
 /// Deepest nesting of a required capability that is compared.
 const MAX_NESTING: usize = 8;

@@ -2,20 +2,17 @@
 //! they must not lead. Without a rule nothing here runs; what is not touched stays byte for byte.
 
 mod form;
+pub(crate) mod texts;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
-use lockgate_protocol::strings::{self, Place};
 use lockgate_protocol::write::Object;
 use lockgate_upstream::AnswerKind;
 
 use crate::rescue::Problem;
 use form::Form;
+use texts::texts;
 
-/// Members of blocks that may hold text in base64.
-const ENCODED: [&str; 2] = ["blob", "data"];
 /// Where blocks of content are: in results of tasks, in messages of prompts, and in results themselves.
 const NESTING: [&str; 3] = ["content", "messages", "result"];
 const MAX_NESTING: usize = 4;
@@ -36,27 +33,6 @@ pub(crate) fn message(rule: &Response, text: &[u8]) -> Option<Vec<u8>> {
 /// The parameters of a question to the client.
 pub(crate) fn question(rule: &Response, params: &[u8]) -> Option<Vec<u8>> {
     form::text(rule, Form::Params, "", params)
-}
-
-/// A JSON text of any form with what its strings must not say taken out; `of` is the member that it belongs to.
-pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
-    if !rule.redacts() {
-        return None;
-    }
-    let mut change = |place: Place<'_>, text: &str| match place {
-        Place::Key => rule.redact_key(text),
-        Place::Value(key) => {
-            let key = if key.is_empty() { of } else { key };
-            rule.redact_member(key, text).or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
-        }
-    };
-    strings::rewrite(text, &mut change)
-}
-
-/// Text in base64, such as a file that a server gives as a blob.
-fn decoded(rule: &Response, text: &str) -> Option<String> {
-    let plain = String::from_utf8(STANDARD.decode(text).ok()?).ok()?;
-    Some(STANDARD.encode(rule.redact(&plain)?))
 }
 
 /// An error of a server.

@@ -7,7 +7,7 @@ use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::AnswerKind;
 
-use super::texts;
+use super::texts::texts;
 
 /// Deepest nesting that is followed; below it nothing steers.
 const MAX_NESTING: usize = 16;
