@@ -1,33 +1,39 @@
-//! The merged picture of every server's tools, prompts, resources and templates, and the part of it that may be seen
-//! at one endpoint. Both are immutable: a change makes a new one. A name is looked up here, never taken apart.
+//! The merged picture of every server's tools, prompts, resources and templates, and how the part of it that may be seen
+//! at one endpoint is made. Both are immutable: a change makes a new one.
 
+mod entry;
 mod hidden;
 mod keep;
 pub(crate) mod mark;
+pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
+mod view;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use lockgate_policy::pin::Pins;
-use lockgate_policy::{Annotations, Kind, Policy, Target, Verdict};
+use lockgate_policy::{Annotations, Kind, Policy};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
-use lockgate_telemetry::{Metrics, ToolMetrics};
+use lockgate_telemetry::Metrics;
 use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
 
+use entry::category;
+pub(crate) use entry::{Entry, Seen, index};
 pub(crate) use hidden::Asking;
 use keep::{KEEP_MS, keep_ms};
-use mark::ListMarks;
+use view::Degraded;
+pub(crate) use view::View;
 use views::Views;
 
 use crate::face::Endpoint;
-use crate::inspect::{self, Inspected, Known};
-use crate::list::Rendered;
+use crate::inspect::{self, Known};
 use crate::rights::Standing;
+use rendered::Rendered;
 
 /// Every server by slug.
 pub(crate) type Servers = BTreeMap<Slug, Arc<dyn Upstream>>;
@@ -76,98 +82,6 @@ impl Declared {
     }
 }
 
-/// One tool, prompt, resource or template of one server.
-pub(crate) struct Entry {
-    pub(crate) slug: Slug,
-    pub(crate) server: Arc<dyn Upstream>,
-    /// The exposed name or URI.
-    pub(crate) exposed: Arc<str>,
-    pub(crate) item: Item,
-    /// Only for clients that the server can ask things.
-    pub(crate) asks: bool,
-    /// Where calls are counted; tools only.
-    pub(crate) metrics: Option<Arc<ToolMetrics>>,
-    /// What its definition is like; tools only.
-    pub(crate) inspected: Option<Arc<Inspected>>,
-    /// The category of a built-in server.
-    category: Option<Arc<str>>,
-    /// What the server says of the tool.
-    annotations: Annotations,
-}
-
-/// An entry and what policy says of it.
-#[derive(Clone)]
-pub(crate) struct Seen {
-    pub(crate) entry: Arc<Entry>,
-    pub(crate) verdict: Arc<Verdict>,
-}
-
-impl Entry {
-    /// The entry as policy sees it.
-    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
-        Target {
-            kind,
-            server: &self.slug,
-            exposed: &self.exposed,
-            own: &self.item.key,
-            category: self.category.as_deref(),
-            annotations: self.annotations,
-        }
-    }
-}
-
-/// A resource by its URI, listed or not, and what policy says of it.
-pub(crate) struct Found {
-    pub(crate) server: Arc<dyn Upstream>,
-    pub(crate) own: String,
-    exposed: String,
-    category: Option<Arc<str>>,
-    pub(crate) verdict: Verdict,
-}
-
-impl Found {
-    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
-        Target {
-            kind,
-            server: self.server.slug(),
-            exposed: &self.exposed,
-            own: &self.own,
-            category: self.category.as_deref(),
-            annotations: Annotations::default(),
-        }
-    }
-}
-
-/// A server that a client should know to be missing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Degraded {
-    pub(crate) server: String,
-    pub(crate) state: &'static str,
-    pub(crate) reason: String,
-}
-
-/// What one endpoint shows: the catalog under its policy and names.
-pub(crate) struct View {
-    /// Names and URIs carry the server's slug.
-    pub(crate) namespaced: bool,
-    pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
-    pub(crate) items: [Vec<Arc<Entry>>; 4],
-    /// Tools and prompts by the name that clients use, other spellings included.
-    names: [HashMap<Box<str>, Seen>; 2],
-    /// Servers by resources that keep their own URI (`http`, `https`).
-    web: HashMap<Box<str>, Slug>,
-    pub(crate) offers: Offers,
-    pub(crate) instructions: Vec<(Slug, Arc<str>)>,
-    pub(crate) degraded: Vec<Degraded>,
-    /// How long its lists keep, in milliseconds: as long as those of the server whose keep shortest.
-    pub(crate) keep_ms: u64,
-    pub(crate) rendered: Rendered,
-    marks: [OnceLock<ListMarks>; 2],
-    /// Whose view it is: of everybody in the same class.
-    policy: Arc<Policy>,
-    standing: Standing,
-}
-
 fn declared(server: &dyn Upstream, catalog: &lockgate_upstream::Catalog, pins: &Pins) -> Declared {
     let instructions = catalog.instructions.as_ref().map(|text| inspect::instructions(text, pins));
     let status = server.status();
@@ -184,7 +98,8 @@ impl Catalog {
         before: Option<&Self>,
         metrics: &Metrics,
     ) -> Self {
-        let known = Known::of(before);
+        let tools = before.into_iter().flat_map(Self::tools);
+        let known = Known::of(tools.filter_map(|e| Some((e.slug.as_str(), &*e.item.key, e.inspected.as_ref()?))));
         let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
         let mut items = ListKind::ALL.map(|kind| {
             let all: Vec<_> = catalogs
@@ -314,10 +229,6 @@ impl Catalog {
     }
 }
 
-pub(crate) fn index(kind: ListKind) -> usize {
-    kind as usize
-}
-
 /// The entry with what policy says of it, unless policy hides it.
 fn seen(policy: &Policy, standing: &Standing, kind: ListKind, entry: &Arc<Entry>) -> Option<Seen> {
     let kind = match kind {
@@ -336,12 +247,6 @@ fn seen(policy: &Policy, standing: &Standing, kind: ListKind, entry: &Arc<Entry>
 /// What a server says of a tool; of nothing else.
 fn annotations(kind: ListKind, item: &Item) -> Annotations {
     if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() }
-}
-
-/// The category of a built-in server is its slug.
-fn category(server: &dyn Upstream) -> Option<Arc<str>> {
-    let status = server.status();
-    status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin").then(|| server.slug().into())
 }
 
 fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
@@ -375,25 +280,4 @@ fn names(all: &[Seen], namespaced: bool, naming: Naming) -> HashMap<Box<str>, Se
         }
     }
     table
-}
-
-impl View {
-    /// The tool that clients call by this name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Seen> {
-        self.names[0].get(name)
-    }
-
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Seen> {
-        self.names[1].get(name)
-    }
-
-    /// What a client sees of an item: its name or URI here.
-    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a Arc<str> {
-        if self.namespaced { &entry.exposed } else { &entry.item.key }
-    }
-
-    /// The entries of a list; those for clients that can be asked only if `asked`.
-    pub(crate) fn entries(&self, kind: ListKind, asked: bool) -> impl Iterator<Item = &Arc<Entry>> {
-        self.items[index(kind)].iter().filter(move |entry| asked || !entry.asks)
-    }
 }

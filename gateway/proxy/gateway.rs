@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::face::Inbound;
 use crate::hub::Hub;
-use crate::inspect::{self, Suspect};
 use crate::session::{Session, Sessions};
 use crate::snapshot::Setup;
 use crate::sole::Sole;
 use crate::streams::{Open, Streams};
+use crate::suspects::{self, Suspect};
 use lockgate_admission::budget::Budget;
 
 /// See the module.
@@ -57,7 +57,7 @@ impl Gateway {
     /// Tools that operators should know of: new, changed, or with text that hides something.
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
-        inspect::suspects(&self.hub.catalog())
+        suspects::suspects(&self.hub.catalog())
     }
 
     /// The account of bytes in flight.

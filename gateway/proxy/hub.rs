@@ -18,9 +18,9 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
-use crate::inspect;
 use crate::rights::Standing;
 use crate::snapshot::Setup;
+use crate::suspects::log_new_suspects;
 pub(crate) use follow::follow;
 
 /// Events that wait for a slow reader before the oldest are lost.
@@ -136,7 +136,7 @@ impl Hub {
         if changed {
             let pins = &setup.config.pins;
             let after = Catalog::merge(servers, setup.naming, pins, Some(&before), metrics);
-            inspect::tell(&before, &after, pins);
+            log_new_suspects(&before, &after, pins);
             self.catalog.store(Arc::new(after));
             let _ = self.news.send(News::Catalog);
         }

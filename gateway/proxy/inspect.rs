@@ -1,7 +1,7 @@
 //! Tools are looked at when lists are merged: how they stand to the lock file, and what their texts hide. What is quarantined
 //! is taken out before any view is made, so that lists and calls cannot disagree about it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,48 +10,29 @@ use lockgate_protocol::name::Slug;
 use lockgate_protocol::strings::{self, Place};
 use lockgate_upstream::Item;
 
-use crate::catalog::{Catalog, Entry};
-
 /// Members whose values mean something to programs, so that nothing is taken out of them.
 const EXACT: [&str; 8] = ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
-
-/// Suspects that the log names at once; of the others it says how many there are.
-const MAX_TOLD: usize = 50;
 
 /// A definition that was looked at.
 #[derive(Debug)]
 pub(crate) struct Inspected {
     /// As the server wrote it.
     original: Bytes,
-    fingerprint: String,
-    findings: Vec<Finding>,
+    pub(crate) fingerprint: String,
+    pub(crate) findings: Vec<Finding>,
     /// It has invisible characters.
     unseen: bool,
-    standing: Option<Standing>,
+    pub(crate) standing: Option<Standing>,
     pub(crate) quarantined: bool,
-}
-
-/// A tool that operators should know of.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Suspect {
-    pub server: String,
-    /// In the server's own words.
-    pub tool: String,
-    /// How it stands to the lock file, if there is one.
-    pub standing: Option<Standing>,
-    pub fingerprint: String,
-    /// Neither listed nor callable.
-    pub quarantined: bool,
-    pub findings: Vec<Finding>,
 }
 
 /// Definitions that were looked at when the catalog before was merged.
 pub(crate) struct Known<'a>(HashMap<(&'a str, &'a str), &'a Arc<Inspected>>);
 
 impl<'a> Known<'a> {
-    pub(crate) fn of(before: Option<&'a Catalog>) -> Self {
-        let entries = before.into_iter().flat_map(Catalog::tools);
-        Self(entries.filter_map(|e| Some(((e.slug.as_str(), &*e.item.key), e.inspected.as_ref()?))).collect())
+    /// Of tools by their server and its name for them.
+    pub(crate) fn of(tools: impl Iterator<Item = (&'a str, &'a str, &'a Arc<Inspected>)>) -> Self {
+        Self(tools.map(|(slug, own, inspected)| ((slug, own), inspected)).collect())
     }
 
     /// Looks at a tool. Those that come with the gateway change with it, and are not pinned.
@@ -100,55 +81,5 @@ pub(crate) fn instructions(text: &Arc<str>, pins: &Pins) -> Arc<str> {
     match pins.hidden_text {
         HiddenText::Report => Arc::clone(text),
         _ => pin::strip(text).map_or_else(|| Arc::clone(text), Arc::from),
-    }
-}
-
-/// Tools that are new, have changed, hide something or give orders.
-pub(crate) fn suspects(catalog: &Catalog) -> Vec<Suspect> {
-    let suspect = |entry: &Arc<Entry>| {
-        let inspected = entry.inspected.as_ref()?;
-        let approved = inspected.standing.is_none_or(|standing| standing == Standing::Approved);
-        (!approved || !inspected.findings.is_empty()).then(|| Suspect {
-            server: entry.slug.to_string(),
-            tool: entry.item.key.to_string(),
-            standing: inspected.standing,
-            fingerprint: inspected.fingerprint.clone(),
-            quarantined: inspected.quarantined,
-            findings: inspected.findings.clone(),
-        })
-    };
-    catalog.tools().filter_map(suspect).collect()
-}
-
-/// Tells operators of suspects that were none in the catalog before.
-pub(crate) fn tell(before: &Catalog, after: &Catalog, pins: &Pins) {
-    let known: HashSet<Suspect> = suspects(before).into_iter().collect();
-    let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));
-    for suspect in fresh.by_ref().take(MAX_TOLD) {
-        let Suspect { server, tool, standing, quarantined, findings, .. } = suspect;
-        let told = standing.is_some_and(|s| s != Standing::Approved && pins.reaction(s) != Reaction::Allow);
-        let standing = standing.map_or("not pinned", Standing::as_str);
-        let finding = findings.first().map(ToString::to_string);
-        if quarantined {
-            tracing::warn!(
-                server,
-                tool,
-                standing,
-                finding,
-                "tool quarantined; `lockgate pins diff` says what is different"
-            );
-        } else if told || standing == "not pinned" {
-            tracing::warn!(
-                server,
-                tool,
-                standing,
-                finding,
-                "look at this tool; `lockgate tools` and `lockgate pins diff` say more"
-            );
-        }
-    }
-    let more = fresh.count();
-    if more > 0 {
-        tracing::warn!(more, "look at further tools; `lockgate tools` and `lockgate pins diff` say which");
     }
 }

@@ -32,13 +32,14 @@ mod snapshot;
 mod sole;
 mod state;
 mod streams;
+mod suspects;
 mod talk;
 mod told;
 mod trace;
 
 pub use config::{Config, Limits, Names};
 pub use gateway::Gateway;
-pub use inspect::Suspect;
 pub use lifecycle::Prepared;
 pub use snapshot::{Rules, Unusable};
 pub use streams::Open;
+pub use suspects::Suspect;

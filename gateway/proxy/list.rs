@@ -1,7 +1,7 @@
 //! Merged lists: each page is written once for each view and revision, and copied into answers as it is.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::header;
@@ -10,19 +10,8 @@ use lockgate_protocol::revision::Revision;
 use lockgate_protocol::scan::{self, Keys, Scanner};
 use lockgate_upstream::{Item, ListKind};
 
+use crate::catalog::rendered::Pages;
 use crate::catalog::{View, index};
-
-/// The pages of a view's lists, written when they are first asked for.
-#[derive(Default)]
-pub(crate) struct Rendered([[[OnceLock<Arc<Pages>>; 5]; 4]; 2]);
-
-/// One list as clients of one revision see it.
-pub(crate) struct Pages {
-    /// The same for the same list, also after a rebuild: cursors stay good as long as nothing has changed.
-    pub(crate) mark: String,
-    /// JSON text of an array each.
-    pub(crate) pages: Vec<Bytes>,
-}
 
 /// The pages of one list for clients of one revision that can be asked things or not.
 pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Arc<Pages> {

@@ -8,7 +8,8 @@ use lockgate_protocol::name::{Naming, Slug};
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
-use super::{Catalog, Entry, category};
+use super::Catalog;
+use super::entry::{Entry, category};
 use crate::face::Endpoint;
 use crate::rights::Standing;
 

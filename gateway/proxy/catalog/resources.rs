@@ -6,8 +6,9 @@ use lockgate_policy::{Annotations, Kind, Target};
 use lockgate_protocol::uri;
 use lockgate_upstream::ListKind;
 
+use super::entry::{Found, category};
 use super::template::{self, Steps};
-use super::{Found, View, category};
+use super::view::View;
 
 impl View {
     /// The server and its own URI behind a URI that a client uses, listed or not.

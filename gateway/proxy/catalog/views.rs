@@ -7,16 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::View;
+use super::view::View;
 use crate::face::Endpoint;
 
 /// What the views of a catalog may take together, in bytes as [`View::weight`] estimates them.
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;
-/// What an entry takes in a view, beside its name and text: its place in the tables of names and lists.
-const ENTRY_WEIGHT: usize = 512;
-/// What a view takes without any entry.
-const VIEW_WEIGHT: usize = 4 * 1024;
-
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Views {
@@ -91,15 +86,6 @@ impl Kept {
             self.by_endpoint.remove(&endpoint);
         }
         true
-    }
-}
-
-impl View {
-    /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry, and its text once more
-    /// in the pages of a list.
-    fn weight(&self) -> usize {
-        let entry = |entry: &Arc<super::Entry>| ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
-        VIEW_WEIGHT + self.items.iter().flatten().map(entry).sum::<usize>()
     }
 }
 

@@ -5,6 +5,9 @@
 use lockgate_policy::response::{Redact, Spec};
 use serde_json::{Value, json};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
 
 const KEY: &str = "AKIAIOSFODNN7EXAMPLE";

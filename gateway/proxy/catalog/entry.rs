@@ -1,0 +1,82 @@
+//! One item of one server in the merged picture, and what policy says of it for one class of callers.
+
+use std::sync::Arc;
+
+use lockgate_policy::{Annotations, Kind, Target, Verdict};
+use lockgate_protocol::name::Slug;
+use lockgate_telemetry::ToolMetrics;
+use lockgate_upstream::{Item, ListKind, Upstream};
+
+use crate::inspect::Inspected;
+
+/// One tool, prompt, resource or template of one server.
+pub(crate) struct Entry {
+    pub(crate) slug: Slug,
+    pub(crate) server: Arc<dyn Upstream>,
+    /// The exposed name or URI.
+    pub(crate) exposed: Arc<str>,
+    pub(crate) item: Item,
+    /// Only for clients that the server can ask things.
+    pub(crate) asks: bool,
+    /// Where calls are counted; tools only.
+    pub(crate) metrics: Option<Arc<ToolMetrics>>,
+    /// What its definition is like; tools only.
+    pub(crate) inspected: Option<Arc<Inspected>>,
+    /// The category of a built-in server.
+    pub(super) category: Option<Arc<str>>,
+    /// What the server says of the tool.
+    pub(super) annotations: Annotations,
+}
+
+/// An entry and what policy says of it.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) verdict: Arc<Verdict>,
+}
+
+impl Entry {
+    /// The entry as policy sees it.
+    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+        Target {
+            kind,
+            server: &self.slug,
+            exposed: &self.exposed,
+            own: &self.item.key,
+            category: self.category.as_deref(),
+            annotations: self.annotations,
+        }
+    }
+}
+
+/// A resource by its URI, listed or not, and what policy says of it.
+pub(crate) struct Found {
+    pub(crate) server: Arc<dyn Upstream>,
+    pub(crate) own: String,
+    pub(super) exposed: String,
+    pub(super) category: Option<Arc<str>>,
+    pub(crate) verdict: Verdict,
+}
+
+impl Found {
+    pub(crate) fn target(&self, kind: Kind) -> Target<'_> {
+        Target {
+            kind,
+            server: self.server.slug(),
+            exposed: &self.exposed,
+            own: &self.own,
+            category: self.category.as_deref(),
+            annotations: Annotations::default(),
+        }
+    }
+}
+
+pub(crate) fn index(kind: ListKind) -> usize {
+    kind as usize
+}
+
+/// The category of a built-in server is its slug.
+pub(super) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
+    let status = server.status();
+    status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin").then(|| server.slug().into())
+}

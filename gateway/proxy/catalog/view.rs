@@ -1,0 +1,95 @@
+//! The part of the catalog that one class of callers sees at one endpoint. A name is looked up here, never taken apart.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use lockgate_policy::Policy;
+use lockgate_protocol::capabilities::Offers;
+use lockgate_protocol::name::Slug;
+use lockgate_upstream::{ListKind, Upstream};
+
+use super::entry::{Entry, Seen, index};
+use super::mark::ListMarks;
+use super::rendered::Rendered;
+use crate::rights::Standing;
+
+/// What an entry takes in a view, beside its name and text: its place in the tables of names and lists.
+const ENTRY_WEIGHT: usize = 512;
+/// What a view takes without any entry.
+const VIEW_WEIGHT: usize = 4 * 1024;
+
+/// A server that a client should know to be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Degraded {
+    pub(crate) server: String,
+    pub(crate) state: &'static str,
+    pub(crate) reason: String,
+}
+
+/// What one endpoint shows: the catalog under its policy and names.
+pub(crate) struct View {
+    /// Names and URIs carry the server's slug.
+    pub(crate) namespaced: bool,
+    pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
+    pub(crate) items: [Vec<Arc<Entry>>; 4],
+    /// Tools and prompts by the name that clients use, other spellings included.
+    pub(super) names: [HashMap<Box<str>, Seen>; 2],
+    /// Servers by resources that keep their own URI (`http`, `https`).
+    pub(super) web: HashMap<Box<str>, Slug>,
+    pub(crate) offers: Offers,
+    pub(crate) instructions: Vec<(Slug, Arc<str>)>,
+    pub(crate) degraded: Vec<Degraded>,
+    /// How long its lists keep, in milliseconds: as long as those of the server whose keep shortest.
+    pub(crate) keep_ms: u64,
+    pub(crate) rendered: Rendered,
+    pub(super) marks: [OnceLock<ListMarks>; 2],
+    /// Whose view it is: of everybody in the same class.
+    pub(super) policy: Arc<Policy>,
+    pub(super) standing: Standing,
+}
+
+impl View {
+    /// The tool that clients call by this name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Seen> {
+        self.names[0].get(name)
+    }
+
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Seen> {
+        self.names[1].get(name)
+    }
+
+    /// What a client sees of an item: its name or URI here.
+    pub(crate) fn shown<'a>(&self, entry: &'a Entry) -> &'a Arc<str> {
+        if self.namespaced { &entry.exposed } else { &entry.item.key }
+    }
+
+    /// The entries of a list; those for clients that can be asked only if `asked`.
+    pub(crate) fn entries(&self, kind: ListKind, asked: bool) -> impl Iterator<Item = &Arc<Entry>> {
+        self.items[index(kind)].iter().filter(move |entry| asked || !entry.asks)
+    }
+
+    /// Of the lists as clients see them that can be asked things, or not.
+    pub(crate) fn marks(&self, asked: bool) -> ListMarks {
+        *self.marks[usize::from(asked)].get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, asked))))
+    }
+
+    fn mark(&self, kind: ListKind, asked: bool) -> u64 {
+        let mut hasher = blake3::Hasher::new();
+        for entry in self.entries(kind, asked) {
+            for part in [entry.exposed.as_bytes(), &entry.item.text] {
+                hasher.update(&part.len().to_le_bytes());
+                hasher.update(part);
+            }
+        }
+        let mut mark = [0; 8];
+        hasher.finalize_xof().fill(&mut mark);
+        u64::from_le_bytes(mark)
+    }
+
+    /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry, and its text once more
+    /// in the pages of a list.
+    pub(super) fn weight(&self) -> usize {
+        let entry = |entry: &Arc<Entry>| ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
+        VIEW_WEIGHT + self.items.iter().flatten().map(entry).sum::<usize>()
+    }
+}
