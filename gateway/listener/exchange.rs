@@ -1,5 +1,5 @@
 //! One HTTP exchange, in order: Host and Origin, path, method, headers, the body, the proxy, the response.
-//! Everything is one concrete future: no box, no task, no lock and no copy of headers per request.
+//! Everything is one concrete future, in memory that exchanges share (`future_pool`): no task and no copy of headers per request.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

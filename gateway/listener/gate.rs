@@ -87,7 +87,10 @@ impl Gate {
                 if !header.to_str().is_ok_and(|host| self.serves(host, local)) {
                     return Err(Refusal::Host);
                 }
-                passed.get_or_init(|| header.clone());
+                // A copy: the header itself is a part of the connection's read buffer, which it would keep.
+                if let Ok(copy) = HeaderValue::from_bytes(header.as_bytes()) {
+                    passed.get_or_init(|| copy);
+                }
                 Ok(())
             }
             _ => Ok(()),

@@ -3,6 +3,7 @@
 
 mod serve;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -18,9 +19,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::Receive;
-use crate::config::Config;
-use crate::exchange::Shared;
+use crate::config::{Config, Limits};
+use crate::exchange::{Reaction, Shared};
 use crate::fallback::Other;
+use crate::future_pool::FuturePool;
 use crate::refusal;
 use crate::slots::AddressFull;
 use crate::tls::{self, Identity};
@@ -126,8 +128,9 @@ impl Server {
         let listener = TcpListener::from_std(self.listener)?;
         let connections = Connections::new(Arc::clone(receive.budget()));
         self.shared.slots.add_loop(&connections);
-        let app = App { shared: self.shared, receive, other, identity: self.identity, http: Http::default() };
-        let app = Arc::new(app.configured());
+        let http = Http::new(&self.shared.config.limits);
+        let futures = FuturePool::new();
+        let app = Arc::new(App { shared: self.shared, receive, other, identity: self.identity, http, futures });
         let (head, write) = (app.shared.config.limits.read_timeout, app.shared.config.limits.write_timeout);
         let tick = (head.min(write) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(tick);
@@ -218,12 +221,13 @@ async fn accept(listener: &TcpListener) -> Accepted {
 }
 
 /// What all connections of one loop share.
-struct App<R, O> {
+struct App<R, O: Other> {
     shared: Arc<Shared>,
     receive: Arc<R>,
     other: O,
     identity: Option<Arc<Identity>>,
     http: Http,
+    futures: Arc<FuturePool<Result<Reaction<O>, Infallible>>>,
 }
 
 struct Http {
@@ -231,9 +235,18 @@ struct Http {
     two: http2::Builder<TokioExecutor>,
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        Self { one: http1::Builder::new(), two: http2::Builder::new(TokioExecutor::new()) }
+impl Http {
+    fn new(limits: &Limits) -> Self {
+        let headers = limits.header_bytes;
+        let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        // The sweep of `watch` bounds the time for headers, without a timer per request, and `watch` looks whether a client
+        // that sends no more has left.
+        one.half_close(true)
+            .header_read_timeout(None)
+            .max_header_size(headers)
+            .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
+        two.max_concurrent_streams(STREAMS).max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
+        Self { one, two }
     }
 }
 
@@ -256,21 +269,6 @@ impl<R: Receive, O: Other> App<R, O> {
                 None
             }
         }
-    }
-
-    fn configured(mut self) -> Self {
-        let limits = &self.shared.config.limits;
-        let headers = limits.header_bytes;
-        // The sweep of `watch` bounds the time for headers, without a timer per request.
-        self.http
-            .one
-            // `watch` looks whether a client that sends no more has left.
-            .half_close(true)
-            .header_read_timeout(None)
-            .max_header_size(headers)
-            .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
-        self.http.two.max_concurrent_streams(STREAMS).max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
-        self
     }
 }
 

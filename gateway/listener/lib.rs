@@ -10,6 +10,7 @@ mod exchange;
 #[cfg(test)]
 mod fake;
 mod fallback;
+mod future_pool;
 mod gate;
 mod http;
 mod intake;

@@ -11,6 +11,7 @@ mod wire;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -186,8 +187,7 @@ impl Drop for Entry {
 }
 
 /// Runs a connection's whole task until it ends or is cut.
-pub(crate) async fn run(entry: Entry, task: impl Future<Output = ()>) {
-    let mut task = std::pin::pin!(task);
+pub(crate) async fn run(entry: Entry, mut task: Pin<Box<impl Future<Output = ()>>>) {
     let mut known: Option<Waker> = None;
     std::future::poll_fn(|cx| {
         let pulse = &entry.pulse;

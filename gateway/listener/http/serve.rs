@@ -1,18 +1,22 @@
 //! One connection: finds out what its client speaks, TLS and a version of HTTP, and speaks it to the end.
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulConnection;
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 
-use super::{App, Http};
+use super::App;
 use crate::Receive;
 use crate::exchange::{Link, answer};
 use crate::fallback::Other;
@@ -28,38 +32,9 @@ pub(super) async fn serve<R: Receive, O: Other>(
     remote: SocketAddr,
     slot: Slot,
 ) {
-    let (pulse, known, receive) = (Arc::clone(&entry.pulse), Arc::clone(&entry.pulse), Arc::clone(&app.receive));
+    let (known, receive) = (Arc::clone(&entry.pulse), Arc::clone(&app.receive));
     let write = app.shared.config.limits.write_timeout;
-    let task = async move {
-        let Ok(local) = stream.local_addr() else { return };
-        let _ = stream.set_nodelay(true);
-        let link = |certificate| Link {
-            shared: Arc::clone(&app.shared),
-            receive: Arc::clone(&app.receive),
-            other: app.other.clone(),
-            pulse: Arc::clone(&pulse),
-            remote,
-            local: local.ip().to_canonical(),
-            certificate,
-            host: OnceLock::new(),
-        };
-        if let Some(identity) = &app.identity {
-            match identity.acceptor().accept(Meter::new(stream, Arc::clone(&pulse))).await {
-                Ok(stream) => {
-                    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                    match tls::holder(stream.get_ref().1) {
-                        Ok(certificate) => speak(&app.http, link(certificate), stream, two).await,
-                        Err(error) => tracing::warn!(%error, "connection refused"),
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "TLS handshake failed"),
-            }
-        } else if let Ok(two) = opens_http2(&stream).await {
-            let stream = Meter::new(stream, Arc::clone(&pulse));
-            speak(&app.http, link(None), stream, two).await;
-        }
-    };
-    watch::run(entry, task).await;
+    watch::run(entry, Box::pin(speak(app, Arc::clone(&known), stream, remote))).await;
     if known.order() == Order::Unread {
         let seconds = write.as_secs();
         tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
@@ -67,6 +42,46 @@ pub(super) async fn serve<R: Receive, O: Other>(
         receive.turned_away(Rejection::SlowClient, words.into());
     }
     drop(slot);
+}
+
+/// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a connection takes the memory of
+/// the one that it needs.
+async fn speak<R: Receive, O: Other>(app: Arc<App<R, O>>, pulse: Arc<Pulse>, stream: TcpStream, remote: SocketAddr) {
+    let Ok(local) = stream.local_addr() else { return };
+    let _ = stream.set_nodelay(true);
+    let link = Link {
+        shared: Arc::clone(&app.shared),
+        receive: Arc::clone(&app.receive),
+        other: app.other.clone(),
+        pulse: Arc::clone(&pulse),
+        remote,
+        local: local.ip().to_canonical(),
+        certificate: None,
+        host: OnceLock::new(),
+    };
+    if let Some(identity) = &app.identity {
+        Box::pin(speak_tls(&app, identity.acceptor(), link, Meter::new(stream, pulse))).await;
+    } else if let Ok(two) = opens_http2(&stream).await {
+        speak_http(&app, link, Meter::new(stream, pulse), two).await;
+    }
+}
+
+async fn speak_tls<R: Receive, O: Other>(
+    app: &App<R, O>,
+    acceptor: TlsAcceptor,
+    mut link: Link<R, O>,
+    stream: Meter<TcpStream>,
+) {
+    let stream = match Box::pin(acceptor.accept(stream)).await {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
+    };
+    let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    match tls::holder(stream.get_ref().1) {
+        Ok(certificate) => link.certificate = certificate,
+        Err(error) => return tracing::warn!(%error, "connection refused"),
+    }
+    speak_http(app, link, stream, two).await;
 }
 
 /// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without taking them.
@@ -87,7 +102,7 @@ async fn opens_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn speak<R, O, T>(http: &Http, link: Link<R, O>, stream: T, two: bool)
+fn speak_http<R, O, T>(app: &App<R, O>, link: Link<R, O>, stream: T, two: bool) -> BoxFuture<'static, ()>
 where
     R: Receive,
     O: Other,
@@ -96,28 +111,29 @@ where
     let pulse = Arc::clone(&link.pulse);
     pulse.speaks(two);
     let io = TokioIo::new(Wire::new(stream, Arc::clone(&pulse)));
-    let link = Arc::new(link);
-    let service = service_fn(move |request| answer(Arc::clone(&link), request));
-    let ended = if two {
-        drive(http.two.serve_connection(io, service), &pulse).await
+    let (link, futures) = (Arc::new(link), Arc::clone(&app.futures));
+    let service = service_fn(move |request| futures.run(answer(Arc::clone(&link), request)));
+    if two {
+        Box::pin(drive(app.http.two.serve_connection(io, service), pulse))
     } else {
-        drive(http.one.serve_connection(io, service), &pulse).await
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "connection ended early");
+        Box::pin(drive(app.http.one.serve_connection(io, service), pulse))
     }
 }
 
 /// Polls a connection to its end, and tells it to finish when it is told so.
-async fn drive<C: GracefulConnection>(connection: C, pulse: &Pulse) -> Result<(), C::Error> {
-    let mut connection = std::pin::pin!(connection);
+async fn drive<C>(mut connection: C, pulse: Arc<Pulse>)
+where
+    C: GracefulConnection<Error: Display> + Unpin,
+{
     let mut told = false;
-    std::future::poll_fn(|cx| {
+    let ended = std::future::poll_fn(|cx| {
         if !told && pulse.order() == Order::Close {
             told = true;
-            connection.as_mut().graceful_shutdown();
+            Pin::new(&mut connection).graceful_shutdown();
         }
-        connection.as_mut().poll(cx)
-    })
-    .await
+        Pin::new(&mut connection).poll(cx)
+    });
+    if let Err(error) = ended.await {
+        tracing::debug!(%error, "connection ended early");
+    }
 }

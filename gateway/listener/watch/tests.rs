@@ -158,7 +158,7 @@ async fn draining_counts_those_that_had_to_be_cut() {
     let connections = connections();
     for seconds in [1, 2, 60, 60] {
         let entry = connections.add(HERE);
-        tokio::spawn(run(entry, tokio::time::sleep(Duration::from_secs(seconds))));
+        tokio::spawn(run(entry, Box::pin(tokio::time::sleep(Duration::from_secs(seconds)))));
     }
     assert_eq!(connections.drain(Duration::from_secs(10)).await, 2);
     assert!(connections.open.lock().is_empty());
