@@ -54,8 +54,11 @@ impl Slots {
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Option<Slot>, AddressFull> {
         let address = address.to_canonical();
         let taken = self.addresses.lock().get(&address).copied().unwrap_or_default();
-        if taken >= self.per_address && self.evict(self.per_address, Some(address)) == 0 {
-            return Err(AddressFull { retry_after: self.time_until_idle(address) });
+        if taken >= self.per_address {
+            let wanted = taken - self.per_address + 1;
+            if self.evict(wanted, self.per_address, Some(address)) < wanted {
+                return Err(AddressFull { retry_after: self.time_until_idle(address) });
+            }
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return Ok(None);
@@ -64,9 +67,9 @@ impl Slots {
         Ok(Some(Slot { slots: Arc::clone(self), address, _permit: permit }))
     }
 
-    /// Ends some idle connections, so that slots become free soon. Gives their number.
+    /// Ends some idle connections, so that slots become free soon. Gives the number of those that are about to end.
     pub(crate) fn make_room(&self) -> usize {
-        self.evict(self.all, None)
+        self.evict(1, self.all, None)
     }
 
     /// Tells the clients of all connections to go elsewhere.
@@ -88,13 +91,17 @@ impl Slots {
         times.min()
     }
 
-    /// Looks through all connections once for several that may go, so that a flood does not cost a look each.
-    fn evict(&self, of: usize, address: Option<IpAddr>) -> usize {
-        let mut candidates: Vec<Candidate> = Vec::new();
+    /// Ends connections, unless so many as are wanted are about to end already: their slots come back in a moment. Several
+    /// at once, so that a flood does not cost a look at all of them each time. Gives the number of those about to end.
+    fn evict(&self, wanted: usize, of: usize, address: Option<IpAddr>) -> usize {
+        let (mut leaving, mut candidates) = (0, Vec::new());
         for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
-            connections.collect_idle(address, &mut candidates);
+            leaving += connections.collect_idle(address, &mut candidates);
         }
-        let some = (of / 64).max(1).min(candidates.len());
+        if leaving >= wanted {
+            return leaving;
+        }
+        let some = (of / 64).max(wanted - leaving).min(candidates.len());
         let idlest = |candidate: &Candidate| (candidate.authenticated, Reverse(candidate.ticks), candidate.number);
         if some < candidates.len() {
             candidates.select_nth_unstable_by_key(some, idlest);
@@ -102,7 +109,7 @@ impl Slots {
         for candidate in candidates.iter().take(some) {
             candidate.evict();
         }
-        some
+        leaving + some
     }
 }
 

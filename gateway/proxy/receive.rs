@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderMap;
 use lockgate_authn::{Credentials, Principal};
-use lockgate_protocol::jsonrpc::{self, Broken, SentBy, Message, Refusal, Request};
+use lockgate_protocol::jsonrpc::{self, Broken, Message, Refusal, Request, SentBy};
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};

@@ -32,16 +32,23 @@ fn the_idlest_stranger_goes_and_nobody_who_is_busy() {
     let youngest = connections.add(ip(3));
     assert!(slots.take(ip(4)).unwrap().is_none());
     let orders = || [&busy, &known, &old, &young, &youngest].map(|entry| entry.pulse.order());
+    for _ in 0..3 {
+        assert_eq!(slots.make_room(), 1);
+    }
+    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Open, Order::Open], "one is about to end");
+    drop(old);
     assert_eq!(slots.make_room(), 1);
-    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Open, Order::Open]);
-    assert_eq!((slots.make_room(), slots.make_room()), (1, 1));
-    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Cut, Order::Cut]);
+    assert_eq!([&young, &youngest].map(|entry| entry.pulse.order()), [Order::Cut, Order::Open]);
+    drop(young);
+    assert_eq!(slots.make_room(), 1);
+    assert_eq!(youngest.pulse.order(), Order::Cut);
+    drop(youngest);
     assert_eq!(slots.make_room(), 0, "a known one may rest for a while");
     for _ in 0..10 {
         connections.sweep(TICK, HOUR, HOUR);
     }
     assert_eq!(slots.make_room(), 1);
-    assert_eq!(orders()[..2], [Order::Open, Order::Close]);
+    assert_eq!([&busy, &known].map(|entry| entry.pulse.order()), [Order::Open, Order::Close]);
     drop(held);
     assert!(slots.take(ip(4)).unwrap().is_some());
 }
@@ -82,4 +89,20 @@ fn whoever_is_refused_hears_when_one_may_go() {
     }
     let retry_after = Some(Duration::from_secs(7));
     assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after }), "three of ten seconds are over");
+}
+
+/// Connections that come faster than those that make room for them end.
+#[test]
+fn a_burst_ends_no_more_than_it_needs() {
+    let slots = Slots::new(100, 4);
+    let connections = Connections::new(Arc::new(Budget::new(1000)));
+    slots.add_loop(&connections);
+    let mut held = Vec::new();
+    let mut open = Vec::new();
+    for _ in 0..7 {
+        held.push(slots.take(ip(1)).unwrap().unwrap());
+        open.push(connections.add(ip(1)));
+    }
+    let orders: Vec<Order> = open.iter().map(|entry| entry.pulse.order()).collect();
+    assert_eq!(orders, [[Order::Cut; 3].as_slice(), &[Order::Open; 4]].concat());
 }

@@ -28,13 +28,22 @@ impl Candidate {
 }
 
 impl Connections {
-    /// Adds the connections that may go when slots run out.
-    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<Candidate>) {
+    /// Adds the connections that may go when slots run out. Gives the number of those that are about to end.
+    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<Candidate>) -> usize {
+        let mut leaving = 0;
         for (number, watched) in &*self.open.lock() {
             let pulse = &watched.pulse;
-            let elsewhere = address.is_some_and(|address| address != pulse.address);
-            if elsewhere || pulse.active.load(Ordering::Relaxed) > 0 || pulse.order() != Order::Open {
+            if address.is_some_and(|address| address != pulse.address) || pulse.active.load(Ordering::Relaxed) > 0 {
                 continue;
+            }
+            match pulse.order() {
+                Order::Open => {}
+                // A client of HTTP/2 has a say in when that is.
+                Order::Close if pulse.http2.load(Ordering::Relaxed) => continue,
+                _ => {
+                    leaving += 1;
+                    continue;
+                }
             }
             let authenticated = pulse.authenticated.load(Ordering::Relaxed);
             if !authenticated || watched.phase == Phase::Idle && watched.waited >= SPARED {
@@ -42,6 +51,7 @@ impl Connections {
                 candidates.push(Candidate { authenticated, ticks, number, pulse: Arc::clone(pulse) });
             }
         }
+        leaving
     }
 
     /// How long until one of the connections of this address may go.

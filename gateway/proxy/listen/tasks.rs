@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use lockgate_protocol::jsonrpc::{self, SentBy, Message, Outcome, Response};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, Response, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, Upstream};
