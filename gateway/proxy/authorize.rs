@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Passed, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, DenyReason, Denied, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -17,12 +17,12 @@ use lockgate_telemetry::ToolMetrics;
 use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
-use crate::context::Asked;
-use crate::rescue::Problem;
-use crate::rights::Standing;
-use crate::snapshot::Setup;
-use crate::state::Replaced;
-use crate::{answers, state};
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
+use crate::tokens::Replaced;
+use crate::{answers, tokens};
 
 /// What policy says of one request: with which arguments, which places it holds, what may come back.
 type Judged = (Passed, Vec<Held>, Option<Arc<Response>>);
@@ -129,14 +129,14 @@ impl Permitted {
 }
 
 /// Decides on a request that is for one server.
-pub(crate) fn authorize(asked: &Asked) -> Result<Permitted, Problem> {
-    match asked.request.method {
-        Method::ToolsCall => tool(asked),
-        Method::PromptsGet => prompt(asked),
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => resource(asked),
-        Method::Complete => completion(asked),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => task(asked),
-        other => Err(Problem::method_not_found(other.as_str())),
+pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
+    match context.request.method {
+        Method::ToolsCall => tool(context),
+        Method::PromptsGet => prompt(context),
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => resource(context),
+        Method::Complete => completion(context),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => task(context),
+        other => Err(RequestError::method_not_found(other.as_str())),
     }
 }
 
@@ -145,8 +145,8 @@ const QUICK_URI: usize = 512;
 const QUICK_ANSWERS: usize = 64 * 1024;
 
 /// Whether the decision may take so long that it has to be made apart.
-pub(crate) fn is_slow(asked: &Asked) -> bool {
-    let bytes_of = |name: &str| asked.request.param(name).map_or(0, <[u8]>::len);
+pub(crate) fn is_slow(context: &RequestContext) -> bool {
+    let bytes_of = |name: &str| context.request.param(name).map_or(0, <[u8]>::len);
     // URIs are judged in every spelling that a server may take for the same.
     if bytes_of("uri") > QUICK_URI || bytes_of("ref") > QUICK_URI || bytes_of("inputResponses") > QUICK_ANSWERS {
         return true;
@@ -155,43 +155,43 @@ pub(crate) fn is_slow(asked: &Asked) -> bool {
     if bytes <= ALWAYS_QUICK {
         return false;
     }
-    let Some(name) = asked.request.param_str("name") else { return false };
-    let seen = match asked.request.method {
-        Method::ToolsCall => asked.view.tool(&name),
-        Method::PromptsGet => asked.view.prompt(&name),
+    let Some(name) = context.request.param_str("name") else { return false };
+    let seen = match context.request.method {
+        Method::ToolsCall => context.view.tool(&name),
+        Method::PromptsGet => context.view.prompt(&name),
         _ => None,
     };
-    seen.is_some_and(|seen| asked.setup.policy.evaluates_slowly(&seen.verdict, bytes))
+    seen.is_some_and(|seen| context.snapshot.policy.evaluates_slowly(&seen.verdict, bytes))
 }
 
 /// Takes a request that is for no server in particular (lists, discovery) from its allowances.
-pub(crate) fn admit(setup: &Setup, standing: &Standing, method: Method) -> Result<Vec<Held>, Problem> {
-    limit(setup, standing, method, None)
+pub(crate) fn admit(snapshot: &Snapshot, rights: &CallerRights, method: Method) -> Result<Vec<Held>, RequestError> {
+    limit(snapshot, rights, method, None)
 }
 
 fn limit(
-    setup: &Setup,
-    standing: &Standing,
+    snapshot: &Snapshot,
+    rights: &CallerRights,
     method: Method,
     about: Option<(&Verdict, &Target<'_>)>,
-) -> Result<Vec<Held>, Problem> {
-    let (policy, limiter) = (&setup.policy, &*setup.limiter);
-    let held = policy.limit(limiter, &standing.class, method.as_str(), &standing.subject(), about);
-    held.map_err(|limited| Problem::limited(method, &limited))
+) -> Result<Vec<Held>, RequestError> {
+    let (policy, limiter) = (&snapshot.policy, &*snapshot.limiter);
+    let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
+    held.map_err(|limited| RequestError::limited(method, &limited))
 }
 
 /// Decides on something that is in the view: how often, then with which arguments.
-fn judge(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, Problem> {
-    decide(asked, verdict, target).map_err(|problem| problem.of_server(target.server))
+fn judge(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+    decide(context, verdict, target).map_err(|problem| problem.of_server(target.server))
 }
 
-fn decide(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, Problem> {
-    let standing = &asked.standing;
-    let held = limit(&asked.setup, standing, asked.request.method, Some((verdict, target)))?;
-    let (policy, subject) = (&asked.setup.policy, standing.subject());
-    let question = standing.question(&subject, target);
-    let arguments = asked.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| refused(asked, target, denied))?;
+fn decide(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+    let rights = &context.rights;
+    let held = limit(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
+    let (policy, subject) = (&context.snapshot.policy, rights.subject());
+    let question = rights.question(&subject, target);
+    let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
+    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| refused(context, target, denied))?;
     if let Some(denied) = &passed.dry_run {
         let (who, reason) = (subject.principal(), words(&denied.reason));
         let (tool, rule) = (target.exposed, &*denied.rule);
@@ -201,8 +201,8 @@ fn decide(asked: &Asked, verdict: &Verdict, target: &Target<'_>) -> Result<Judge
 }
 
 /// Why a policy denies, for people who read records.
-fn words(reason: &DenyReason) -> Cow<'static, str> {
-    match reason {
+fn words(because: &DenyReason) -> Cow<'static, str> {
+    match because {
         DenyReason::Hidden => "the policy hides it".into(),
         DenyReason::Arguments(refusal) => refusal.to_string().into(),
         DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
@@ -213,7 +213,7 @@ fn words(reason: &DenyReason) -> Cow<'static, str> {
 
 /// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
 /// specification has it for input that does not validate; for anything else an error.
-fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
+fn refused(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
     let rule = &*denied.rule;
     let unjudged = |failure: String, why: String| {
         tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
@@ -226,88 +226,88 @@ fn refused(asked: &Asked, target: &Target<'_>, denied: Denied) -> Problem {
         DenyReason::Hidden => format!("refused by policy {rule}"),
     };
     let problem = match target.kind {
-        Kind::Tool => Problem::tool_error(words, asked.era()),
-        _ => Problem::invalid(words),
+        Kind::Tool => RequestError::tool_error(words, context.era()),
+        _ => RequestError::invalid(words),
     };
     problem.denied(denied.rule)
 }
 
 /// The answer about what is not there, or is hidden, which is the same: it counts as a request by its method, so that
 /// names cannot be guessed without limit.
-fn missing(asked: &Asked, problem: Problem) -> Problem {
-    limit(&asked.setup, &asked.standing, asked.request.method, None).err().unwrap_or(problem)
+fn missing(context: &RequestContext, problem: RequestError) -> RequestError {
+    limit(&context.snapshot, &context.rights, context.request.method, None).err().unwrap_or(problem)
 }
 
-fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, Problem> {
-    request.param_str(name).ok_or_else(|| Problem::invalid(format!("`params.{name}` must be a string")))
+fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
+    request.param_str(name).ok_or_else(|| RequestError::invalid(format!("`params.{name}` must be a string")))
 }
 
-fn tool(asked: &Asked) -> Result<Permitted, Problem> {
-    let name = required(&asked.request, "name")?;
-    let seen = asked
+fn tool(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let name = required(&context.request, "name")?;
+    let seen = context
         .view
         .tool(&name)
-        .filter(|seen| asked.sees(&seen.entry))
-        .ok_or_else(|| missing(asked, Problem::unknown("tool", &name)))?;
+        .filter(|seen| context.sees(&seen.entry))
+        .ok_or_else(|| missing(context, RequestError::unknown("tool", &name)))?;
     let entry = &seen.entry;
-    if asked.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
-        return Err(Problem::invalid("`params.arguments` must be an object"));
+    if context.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
+        return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
-    let at = asked.endpoint.resource();
-    let scopes = asked.setup.authenticator.may_call(&asked.principal, &entry.slug, &entry.item.key, at);
-    scopes.map_err(|(why, challenge)| Problem::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
-    let judged = judge(asked, &seen.verdict, &entry.target(Kind::Tool))?;
-    let mut permitted = with_state(asked, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
+    let at = context.endpoint.resource();
+    let scopes = context.snapshot.authenticator.may_call(&context.principal, &entry.slug, &entry.item.key, at);
+    scopes.map_err(|(why, challenge)| RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
+    let judged = judge(context, &seen.verdict, &entry.target(Kind::Tool))?;
+    let mut permitted = with_state(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);
-    permitted.listed = Some(Arc::clone(asked.view.shown(entry)));
+    permitted.listed = Some(Arc::clone(context.view.shown(entry)));
     Ok(permitted.by(judged))
 }
 
-fn prompt(asked: &Asked) -> Result<Permitted, Problem> {
-    let name = required(&asked.request, "name")?;
-    let seen = asked
+fn prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let name = required(&context.request, "name")?;
+    let seen = context
         .view
         .prompt(&name)
-        .filter(|seen| asked.sees(&seen.entry))
-        .ok_or_else(|| missing(asked, Problem::unknown("prompt", &name)))?;
-    let judged = judge(asked, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
-    let mut permitted = with_state(asked, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
-    permitted.listed = Some(Arc::clone(asked.view.shown(&seen.entry)));
+        .filter(|seen| context.sees(&seen.entry))
+        .ok_or_else(|| missing(context, RequestError::unknown("prompt", &name)))?;
+    let judged = judge(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
+    let mut permitted = with_state(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    permitted.listed = Some(Arc::clone(context.view.shown(&seen.entry)));
     Ok(permitted.by(judged))
 }
 
-fn resource(asked: &Asked) -> Result<Permitted, Problem> {
-    let uri = required(&asked.request, "uri")?;
+fn resource(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let uri = required(&context.request, "uri")?;
     // Servers take subscriptions to what they do not have: asked about anything else than what the caller is shown, they
     // would tell it from what is hidden.
-    let shown = asked.request.method != Method::Subscribe || asked.view.describes(&uri);
-    let found = asked.view.resource(&uri, Kind::Resource).filter(|_| shown);
-    let found = found.ok_or_else(|| missing(asked, Problem::unknown_resource(&uri, asked.era())))?;
-    let judged = judge(asked, &found.verdict, &found.target(Kind::Resource))?;
-    Ok(with_state(asked, found.server, found.own, "uri")?.by(judged))
+    let shown = context.request.method != Method::Subscribe || context.view.describes(&uri);
+    let found = context.view.resource(&uri, Kind::Resource).filter(|_| shown);
+    let found = found.ok_or_else(|| missing(context, RequestError::unknown_resource(&uri, context.era())))?;
+    let judged = judge(context, &found.verdict, &found.target(Kind::Resource))?;
+    Ok(with_state(context, found.server, found.own, "uri")?.by(judged))
 }
 
 /// A request that may be the next round of an earlier one.
 fn with_state(
-    asked: &Asked,
+    context: &RequestContext,
     server: Arc<dyn Upstream>,
     target: String,
     key: &'static str,
-) -> Result<Permitted, Problem> {
+) -> Result<Permitted, RequestError> {
     let mut replaced = vec![(key, Some(write::quoted(&target)))];
-    if state::is_next_round(&asked.request) {
-        replaced.extend(state::next_round(asked, server.slug(), &target)?);
+    if tokens::is_next_round(&context.request) {
+        replaced.extend(tokens::next_round(context, server.slug(), &target)?);
     }
     // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the request is an ordinary one.
-    if asked.era() == Era::Legacy && asked.request.param("task").is_some() {
+    if context.era() == Era::Legacy && context.request.param("task").is_some() {
         replaced.push(("task", None));
     }
-    Ok(Permitted::to(server, asked.request.method, target, replaced))
+    Ok(Permitted::to(server, context.request.method, target, replaced))
 }
 
-fn completion(asked: &Asked) -> Result<Permitted, Problem> {
-    let request = &asked.request;
-    let bad = || Problem::invalid("`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`");
+fn completion(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let request = &context.request;
+    let bad = || RequestError::invalid("`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`");
     let reference = request.param("ref").ok_or_else(bad)?;
     let mut scanner = scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad())?;
     let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad())?;
@@ -315,21 +315,21 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
     let (server, key, own, judged) = match member("type").as_deref() {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
-            let unknown = || missing(asked, Problem::unknown("prompt", &name));
-            let entry = &asked.view.prompt(&name).filter(|seen| asked.sees(&seen.entry)).ok_or_else(unknown)?.entry;
+            let unknown = || missing(context, RequestError::unknown("prompt", &name));
+            let entry = &context.view.prompt(&name).filter(|seen| context.sees(&seen.entry)).ok_or_else(unknown)?.entry;
             let target = entry.target(Kind::PromptCompletion);
-            let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
+            let judged = judge(context, &verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)
         }
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
-            let unknown = || missing(asked, Problem::unknown("resource", &uri));
+            let unknown = || missing(context, RequestError::unknown("resource", &uri));
             // What may not be read cannot be completed either; and only what is listed can, so that a server need not be
             // asked about anything else, in words that would tell it from what is hidden.
-            let found = asked.view.resource(&uri, Kind::Resource).filter(|_| asked.view.lists(&uri));
+            let found = context.view.resource(&uri, Kind::Resource).filter(|_| context.view.lists(&uri));
             let found = found.ok_or_else(unknown)?;
             let target = found.target(Kind::ResourceCompletion);
-            let judged = judge(asked, &verdict(asked, &target).ok_or_else(unknown)?, &target)?;
+            let judged = judge(context, &verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&found.server), "uri", found.own.clone(), judged)
         }
         _ => return Err(bad()),
@@ -348,20 +348,20 @@ fn completion(asked: &Asked) -> Result<Permitted, Problem> {
 }
 
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
-fn verdict(asked: &Asked, target: &Target<'_>) -> Option<Verdict> {
-    let subject = asked.standing.subject();
-    let verdict = asked.setup.policy.verdict(&asked.standing.class, &asked.standing.question(&subject, target));
+fn verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
+    let subject = context.rights.subject();
+    let verdict = context.snapshot.policy.verdict(&context.rights.class, &context.rights.question(&subject, target));
     verdict.is_visible().then_some(verdict)
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
-fn task(asked: &Asked) -> Result<Permitted, Problem> {
-    let token = required(&asked.request, "taskId")?;
-    let task = task_behind(asked, &token).ok_or_else(|| missing(asked, Problem::invalid("unknown task")))?;
-    let held = admit(&asked.setup, &asked.standing, asked.request.method)?;
-    let (method, mut replaced) = (asked.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
-    if let Some(responses) = asked.request.param("inputResponses") {
-        replaced.push(("inputResponses", Some(state::take_answers(asked, responses, answers::take_unremembered)?)));
+fn task(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let token = required(&context.request, "taskId")?;
+    let task = task_behind(context, &token).ok_or_else(|| missing(context, RequestError::invalid("unknown task")))?;
+    let held = admit(&context.snapshot, &context.rights, context.request.method)?;
+    let (method, mut replaced) = (context.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
+    if let Some(responses) = context.request.param("inputResponses") {
+        replaced.push(("inputResponses", Some(tokens::take_answers(context, responses, answers::take_unremembered)?)));
     }
     let held = (!held.is_empty()).then(|| Arc::new(held));
     let Task { server, own: target, response } = task;
@@ -378,22 +378,22 @@ pub(crate) struct Task {
 }
 
 /// The task behind a token that this caller was given here. What policy hides meanwhile takes its tasks along.
-pub(crate) fn task_behind(asked: &Asked, token: &str) -> Option<Task> {
-    let plain = asked.setup.sealer.open(Purpose::Task, &asked.bind(), state::now(), token).ok()?;
+pub(crate) fn task_behind(context: &RequestContext, token: &str) -> Option<Task> {
+    let plain = context.snapshot.sealer.open(Purpose::Task, &context.bind(), tokens::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (slug, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;
-    let seen = asked.view.tool(tool).filter(|seen| asked.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
+    let seen = context.view.tool(tool).filter(|seen| context.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
     let response = seen.verdict.response().cloned();
     Some(Task { server: Arc::clone(&seen.entry.server), own: own.to_owned(), response })
 }
 
 /// The capability that a tasks request needs.
-pub(crate) fn needs_tasks(asked: &Asked) -> Result<(), Problem> {
+pub(crate) fn needs_tasks(context: &RequestContext) -> Result<(), RequestError> {
     use lockgate_protocol::capabilities::{TASKS, declares};
-    if declares(&asked.caller.capabilities, &["extensions", TASKS]) {
+    if declares(&context.caller.capabilities, &["extensions", TASKS]) {
         return Ok(());
     }
     let needed = serde_json::json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
-    Err(Problem::new(code::MISSING_CAPABILITY, "the request needs the tasks extension").data(needed))
+    Err(RequestError::new(code::MISSING_CAPABILITY, "the request needs the tasks extension").data(needed))
 }

@@ -32,7 +32,7 @@ use views::Views;
 
 use crate::face::Endpoint;
 use crate::inspect::{self, Known};
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 use rendered::Rendered;
 
 /// Every server by slug.
@@ -180,7 +180,7 @@ impl Catalog {
         &self,
         endpoint: &Endpoint,
         policy: &Arc<Policy>,
-        standing: &Standing,
+        rights: &CallerRights,
         naming: Naming,
     ) -> Option<View> {
         let only = match endpoint {
@@ -189,11 +189,11 @@ impl Catalog {
         };
         let seen = ListKind::ALL.map(|kind| {
             let asked = self.items(kind).iter().filter(|entry| only.as_ref().is_none_or(|only| *only == entry.slug));
-            asked.filter_map(|entry| seen(policy, standing, kind, entry)).collect::<Vec<_>>()
+            asked.filter_map(|entry| seen(policy, rights, kind, entry)).collect::<Vec<_>>()
         });
         let empty = |slug: &Slug| !self.items.iter().flatten().any(|entry| entry.slug == *slug);
         let has_some: HashSet<&Slug> = seen.iter().flatten().map(|seen| &seen.entry.slug).collect();
-        let visible = |slug: &Slug| has_some.contains(slug) || empty(slug) && policy.reaches(&standing.class, slug);
+        let visible = |slug: &Slug| has_some.contains(slug) || empty(slug) && policy.reaches(&rights.class, slug);
         if only.as_ref().is_some_and(|only| !visible(only)) {
             return None;
         }
@@ -221,7 +221,7 @@ impl Catalog {
             degraded: declared.iter().filter_map(|(slug, d)| degraded(slug, &d.status)).collect(),
             keep_ms: declared.iter().filter_map(|(_, d)| d.keep_ms).fold(KEEP_MS, u64::min),
             policy: Arc::clone(policy),
-            standing: standing.clone(),
+            rights: rights.clone(),
             items,
             rendered: Rendered::default(),
             marks: Default::default(),
@@ -230,14 +230,14 @@ impl Catalog {
 }
 
 /// The entry with what policy says of it, unless policy hides it.
-fn seen(policy: &Policy, standing: &Standing, kind: ListKind, entry: &Arc<Entry>) -> Option<Seen> {
+fn seen(policy: &Policy, rights: &CallerRights, kind: ListKind, entry: &Arc<Entry>) -> Option<Seen> {
     let kind = match kind {
         ListKind::Tools => Kind::Tool,
         ListKind::Prompts => Kind::Prompt,
         ListKind::Resources | ListKind::Templates => Kind::Resource,
     };
-    let (subject, target) = (standing.subject(), entry.target(kind));
-    let verdict = policy.verdict(&standing.class, &standing.question(&subject, &target));
+    let (subject, target) = (rights.subject(), entry.target(kind));
+    let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
     if let Some(failure) = verdict.failure() {
         tracing::warn!(tool = &*entry.exposed, failure, "denied, because a policy could not be evaluated");
     }

@@ -11,18 +11,18 @@ use lockgate_upstream::Caller;
 
 use crate::catalog::{Entry, View};
 use crate::face::Endpoint;
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 use crate::session::{Running, Session};
-use crate::snapshot::Setup;
+use crate::snapshot::Snapshot;
 
 /// A request of a known caller in a known era, at an endpoint that exists.
-pub(crate) struct Asked {
-    pub(crate) setup: Arc<Setup>,
+pub(crate) struct RequestContext {
+    pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) view: Arc<View>,
     pub(crate) endpoint: Endpoint,
     pub(crate) principal: Principal,
     /// What policy knows of the caller here.
-    pub(crate) standing: Standing,
+    pub(crate) rights: CallerRights,
     pub(crate) request: Request,
     pub(crate) revision: Revision,
     pub(crate) caller: Caller,
@@ -33,7 +33,7 @@ pub(crate) struct Asked {
     pub(crate) running: Option<Running>,
 }
 
-impl Asked {
+impl RequestContext {
     pub(crate) fn era(&self) -> Era {
         self.revision.era()
     }
@@ -41,11 +41,11 @@ impl Asked {
     /// Another request of the same caller at the same endpoint.
     pub(crate) fn instead(&self, request: Request) -> Self {
         Self {
-            setup: Arc::clone(&self.setup),
+            snapshot: Arc::clone(&self.snapshot),
             view: Arc::clone(&self.view),
             endpoint: self.endpoint.clone(),
             principal: self.principal.clone(),
-            standing: self.standing.clone(),
+            rights: self.rights.clone(),
             request,
             revision: self.revision,
             caller: self.caller.clone(),

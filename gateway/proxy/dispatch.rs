@@ -2,7 +2,7 @@
 //! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
 
 mod answer;
-mod count;
+mod record;
 mod detached;
 
 use std::sync::{Arc, OnceLock};
@@ -21,107 +21,107 @@ use tokio::sync::{Notify, mpsc};
 
 pub(crate) use answer::instructions;
 use answer::{discover, page};
-use count::Counted;
-pub(crate) use count::{audit_denial, audit_leave, audit_listen};
+use record::CallRecord;
+pub(crate) use record::{audit_denial, audit_allow, audit_listen};
 use detached::{Detached, Work, reclaim};
 
 use crate::authorize::{self, Permitted};
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
-use crate::sight::Eyes;
-use crate::streams::Open;
-use crate::talk::{Outlet, Talk, Waiting};
+use crate::caller_view::RequestCallerView;
+use crate::streams::OpenStream;
+use crate::client_channel::{Destination, CallChannel, Waiting};
 use crate::{interact, response};
 
 /// A request of a known caller.
-pub(crate) async fn request(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
-    let kind = match asked.request.method {
+pub(crate) async fn request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+    let kind = match context.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
         Method::Discover => {
-            let answer = admitted(gateway, &asked).map(|()| discover(&asked));
-            return done(&asked, answer);
+            let answer = admitted(gateway, &context).map(|()| discover(&context));
+            return done(&context, answer);
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
-            return forward(gateway, asked).await;
+            return forward(gateway, context).await;
         }
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel if asked.era() == Era::Modern => {
-            return forward(gateway, asked).await;
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel if context.era() == Era::Modern => {
+            return forward(gateway, context).await;
         }
         _ => {
-            let problem = Problem::method_not_found(&asked.request.method_name());
-            audit_denial(gateway, &asked, &problem);
-            return done(&asked, Err(problem));
+            let problem = RequestError::method_not_found(&context.request.method_name());
+            audit_denial(gateway, &context, &problem);
+            return done(&context, Err(problem));
         }
     };
-    if let Err(problem) = admitted(gateway, &asked) {
-        return done(&asked, Err(problem));
+    if let Err(problem) = admitted(gateway, &context) {
+        return done(&context, Err(problem));
     }
-    for server in asked.view.servers.values() {
+    for server in context.view.servers.values() {
         server.touch();
     }
-    let answer = page(&asked, kind);
-    done(&asked, answer)
+    let answer = page(&context, kind);
+    done(&context, answer)
 }
 
 /// Lists and discovery: how often.
-fn admitted(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    let admitted = authorize::admit(&asked.setup, &asked.standing, asked.request.method);
-    admitted.map(drop).inspect_err(|problem| audit_denial(gateway, asked, problem))
+fn admitted(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+    let admitted = authorize::admit(&context.snapshot, &context.rights, context.request.method);
+    admitted.map(drop).inspect_err(|problem| audit_denial(gateway, context, problem))
 }
 
-fn done(asked: &Asked, answer: Result<Text, Problem>) -> Reply {
+fn done(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
         Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
-        Err(problem) => problem.reply(Some(asked.request.id()), asked.era()),
+        Err(problem) => problem.reply(Some(context.request.id()), context.era()),
     }
 }
 
 /// A request for one server.
-async fn forward(gateway: &Arc<Gateway>, asked: Box<Asked>) -> Reply {
-    let (asked, permitted) = decide(gateway, asked).await;
+async fn forward(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+    let (context, permitted) = decide(gateway, context).await;
     let permitted = match permitted {
         Ok(permitted) => permitted,
         Err(problem) => {
-            audit_denial(gateway, &asked, &problem);
-            return done(&asked, Err(problem));
+            audit_denial(gateway, &context, &problem);
+            return done(&context, Err(problem));
         }
     };
-    gateway.sole.note(asked.principal.key());
-    match &asked.session {
-        None if !may_stream(&asked) => {
-            let answer = complete(gateway, &asked, permitted, None).await;
-            done(&asked, answer)
+    gateway.single_principal.record(context.principal.key());
+    match &context.session {
+        None if !may_stream(&context) => {
+            let answer = complete(gateway, &context, permitted, None).await;
+            done(&context, answer)
         }
-        None => stream_modern(gateway, asked, permitted).await,
+        None => stream_modern(gateway, context, permitted).await,
         Some(session) => {
             let session = Arc::clone(session);
-            run_legacy(gateway, asked, permitted, session).await
+            run_legacy(gateway, context, permitted, session).await
         }
     }
 }
 
 /// The decision on a request. One that may take long is made apart, so that nothing else on this thread waits for it.
-async fn decide(gateway: &Gateway, asked: Box<Asked>) -> (Box<Asked>, Result<Permitted, Problem>) {
-    if !authorize::is_slow(&asked) {
-        let permitted = authorize::authorize(&asked);
-        return (asked, permitted);
+async fn decide(gateway: &Gateway, context: Box<RequestContext>) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
+    if !authorize::is_slow(&context) {
+        let permitted = authorize::authorize(&context);
+        return (context, permitted);
     }
     // Boxed, as is everything that is rare, so that the future of a request stays small.
     Box::pin(async move {
-        let Ok(turn) = gateway.apart.turn(asked.principal.key()).await else {
+        let Ok(turn) = gateway.apart.turn(context.principal.key()).await else {
             let wait = gateway.apart.limit().expected_wait();
-            return (asked, Err(Problem::too_many_judgements(wait)));
+            return (context, Err(RequestError::too_many_judgements(wait)));
         };
         turn.run(move || {
-            let permitted = authorize::authorize(&asked);
-            (asked, permitted)
+            let permitted = authorize::authorize(&context);
+            (context, permitted)
         })
         .await
     })
@@ -129,24 +129,24 @@ async fn decide(gateway: &Gateway, asked: Box<Asked>) -> (Box<Asked>, Result<Per
 }
 
 /// Whether a modern client wants to hear anything before the answer.
-fn may_stream(asked: &Asked) -> bool {
-    asked.request.meta(meta::PROGRESS_TOKEN).is_some() || asked.caller.log_level.is_some()
+fn may_stream(context: &RequestContext) -> bool {
+    context.request.meta(meta::PROGRESS_TOKEN).is_some() || context.caller.log_level.is_some()
 }
 
-fn talk(asked: &Asked, permitted: &Permitted, outlet: Outlet) -> Arc<Talk> {
+fn talk(context: &RequestContext, permitted: &Permitted, outlet: Destination) -> Arc<CallChannel> {
     let slug = permitted.server().slug();
-    Talk::new(outlet, &asked.request, asked.caller.log_level, asked.revision, slug, asked.view.namespaced)
+    CallChannel::new(outlet, &context.request, context.caller.log_level, context.revision, slug, context.view.namespaced)
         .with(permitted.response().cloned())
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
-async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Permitted) -> Reply {
-    let (sender, mut receiver) = Talk::channel();
-    let conversation = talk(&asked, &permitted, Outlet::Channel(sender, Arc::clone(gateway.budget())));
+async fn stream_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
+    let (sender, mut receiver) = CallChannel::channel();
+    let conversation = talk(&context, &permitted, Destination::Channel(sender, Arc::clone(gateway.budget())));
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer = complete(&shared, &asked, permitted, Some(conversation)).await;
-        (asked, answer)
+        let answer = complete(&shared, &context, permitted, Some(conversation)).await;
+        (context, answer)
     });
     tokio::select! {
         biased;
@@ -159,16 +159,16 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
             });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(events) }
         }
-        (asked, answer) = &mut work => {
+        (context, answer) = &mut work => {
             // What came with the answer comes before it.
             let mut early = Vec::new();
             while let Ok(waiting) = receiver.try_recv() {
                 early.push(waiting);
             }
             if early.is_empty() {
-                return done(&asked, answer);
+                return done(&context, answer);
             }
-            let last = final_text(&asked, answer);
+            let last = final_text(&context, answer);
             let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
             let all = all.map(|data| Outgoing { data, ..Outgoing::default() });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
@@ -176,13 +176,13 @@ async fn stream_modern(gateway: &Arc<Gateway>, asked: Box<Asked>, permitted: Per
     }
 }
 
-pub(super) type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, Open);
+pub(super) type Running = (Option<Bytes>, mpsc::Receiver<Waiting>, Work, OpenStream);
 
 async fn next_event(
     first: Option<Bytes>,
     mut receiver: mpsc::Receiver<Waiting>,
     mut work: Work,
-    open: Open,
+    open: OpenStream,
 ) -> Option<(Outgoing, Option<Running>)> {
     let event = |data: Text| Outgoing { data, ..Outgoing::default() };
     if let Some(first) = first {
@@ -191,12 +191,12 @@ async fn next_event(
     tokio::select! {
         biased;
         Some(waiting) = receiver.recv() => Some((event(waiting.text.into()), Some((None, receiver, work, open)))),
-        (asked, answer) = &mut work => {
-            let last = final_text(&asked, answer);
+        (context, answer) = &mut work => {
+            let last = final_text(&context, answer);
             match receiver.try_recv() {
                 // Rare: a message slipped in together with the answer; it goes first.
                 Ok(waiting) => {
-                    let work: Work = Box::pin(std::future::ready((asked, Ok(last))));
+                    let work: Work = Box::pin(std::future::ready((context, Ok(last))));
                     Some((event(waiting.text.into()), Some((None, receiver, work, open))))
                 }
                 Err(_) => Some((event(last), None)),
@@ -205,10 +205,10 @@ async fn next_event(
     }
 }
 
-fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Text {
+fn final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
     match answer {
         Ok(text) => text,
-        Err(problem) => problem.text(Some(asked.request.id())).into(),
+        Err(problem) => problem.text(Some(context.request.id())).into(),
     }
 }
 
@@ -216,29 +216,29 @@ fn final_text(asked: &Asked, answer: Result<Text, Problem>) -> Text {
 /// session, one that can be resumed, when there is something to say before the answer.
 async fn run_legacy(
     gateway: &Arc<Gateway>,
-    mut asked: Box<Asked>,
+    mut context: Box<RequestContext>,
     permitted: Permitted,
     session: Arc<Session>,
 ) -> Reply {
-    let running = asked.running.take().unwrap_or_else(|| session.run(asked.request.id_bytes()));
+    let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
-    let outlet = Outlet::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
-    let conversation = talk(&asked, &permitted, outlet);
+    let outlet = Destination::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
+    let conversation = talk(&context, &permitted, outlet);
     let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
     let work: Work = Box::pin(async move {
         let answer = tokio::select! {
-            answer = complete(&shared, &asked, permitted, Some(talk)) => answer,
-            () = running.token.cancelled() => Err(Problem::withdrawn()),
+            answer = complete(&shared, &context, permitted, Some(talk)) => answer,
+            () = running.token.cancelled() => Err(RequestError::withdrawn()),
         };
-        (asked, answer)
+        (context, answer)
     });
     let mut work = Detached::new(work, server);
     tokio::select! {
-        (asked, answer) = &mut work => match (conversation.stream(), answer) {
+        (context, answer) = &mut work => match (conversation.stream(), answer) {
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
-            (None, answer) => done(&asked, answer),
+            (None, answer) => done(&context, answer),
             (Some(log), answer) => {
-                conclude(&log, &asked, answer);
+                conclude(&log, &context, answer);
                 stream_call(gateway, &session, &log)
             }
         },
@@ -247,7 +247,7 @@ async fn run_legacy(
             let server = work.server();
             tokio::spawn(async move {
                 tokio::select! {
-                    (asked, answer) = work.take() => conclude(&rest, &asked, answer),
+                    (context, answer) = work.take() => conclude(&rest, &context, answer),
                     _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
                 }
             });
@@ -257,44 +257,44 @@ async fn run_legacy(
 }
 
 /// Ends a stream with the answer; a client that has cancelled gets none.
-fn conclude(log: &Log, asked: &Asked, answer: Result<Text, Problem>) {
+fn conclude(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
     let last = match answer {
         Err(problem) if problem.is_withdrawn() => None,
-        answer => Some(final_text(asked, answer)),
+        answer => Some(final_text(context, answer)),
     };
-    log.finish(last, Problem::dropped().text(Some(asked.request.id())).into());
+    log.finish(last, RequestError::dropped().text(Some(context.request.id())).into());
 }
 
-/// A request that a built-in server makes in its caller's name: decided and counted like the caller's own, without a
+/// A request that a built-in server makes in its caller's name: decided and record like the caller's own, without a
 /// way back to the client.
-pub(crate) fn nested(gateway: &Gateway, asked: Box<Asked>) -> BoxFuture<'_, Result<Text, Problem>> {
+pub(crate) fn nested(gateway: &Gateway, context: Box<RequestContext>) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
-        let (asked, permitted) = decide(gateway, asked).await;
-        let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &asked, problem))?;
-        complete(gateway, &asked, permitted, None).await
+        let (context, permitted) = decide(gateway, context).await;
+        let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
+        complete(gateway, &context, permitted, None).await
     })
 }
 
 /// Calls the server and writes its answer for the client, and counts how that went.
 async fn complete(
     gateway: &Gateway,
-    asked: &Asked,
+    context: &RequestContext,
     permitted: Permitted,
-    conversation: Option<Arc<Talk>>,
-) -> Result<Text, Problem> {
-    let mut counted = Counted::begin(gateway, asked, &permitted)?;
+    conversation: Option<Arc<CallChannel>>,
+) -> Result<Text, RequestError> {
+    let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
     let server = Arc::clone(permitted.server());
     let answer = tokio::select! {
         biased;
-        answer = rounds(gateway, asked, permitted, conversation.clone(), &mut counted) => answer,
-        _ = ending.wait_for(|ending| *ending) => Err(Problem::cut_off(server.slug())),
+        answer = rounds(gateway, context, permitted, conversation.clone(), &mut record) => answer,
+        _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
     };
     if let Some(conversation) = conversation {
         conversation.finish();
     }
     if let Err(problem) = &answer {
-        counted.outcome = problem.outcome;
+        record.outcome = problem.outcome;
     }
     answer
 }
@@ -302,58 +302,58 @@ async fn complete(
 /// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.
 async fn rounds(
     gateway: &Gateway,
-    asked: &Asked,
+    context: &RequestContext,
     permitted: Permitted,
-    conversation: Option<Arc<Talk>>,
-    counted: &mut Counted<'_>,
-) -> Result<Text, Problem> {
+    conversation: Option<Arc<CallChannel>>,
+    record: &mut CallRecord<'_>,
+) -> Result<Text, RequestError> {
     let mut permitted = permitted;
     let mut rounds = 0;
-    let eyes = Eyes { gateway, asked, forward: nested };
+    let eyes = RequestCallerView { gateway, context, forward: nested };
     loop {
         let server = Arc::clone(permitted.server());
         let call = Call {
             method: permitted.method(),
             target: permitted.target(),
-            request: &asked.request,
+            request: &context.request,
             replaced: permitted.replaced(),
-            caller: &asked.caller,
+            caller: &context.caller,
             sight: Some(&eyes),
             conversation: conversation.clone().map(|c| c as Arc<dyn Conversation>),
-            trace: counted.trace(),
+            trace: record.trace_headers(),
             timeout: None,
         };
         let answer = server.call(call).await.map_err(|failure| {
-            let ms = counted.began.elapsed().as_millis();
+            let ms = record.began.elapsed().as_millis();
             if failure.is_refusal() {
                 // Told once for many by whoever refuses: a crowd that asks again at once must not fill the log.
                 tracing::debug!(server = server.slug(), %failure, ms, "call refused");
             } else {
                 tracing::info!(server = server.slug(), %failure, ms, "call failed");
             }
-            Problem::failed(server.slug(), &failure)
+            RequestError::failed(server.slug(), &failure)
         })?;
         interact::check(&permitted, &answer)?;
-        match (answer.kind, asked.era(), &answer.outcome) {
+        match (answer.kind, context.era(), &answer.outcome) {
             (_, _, jsonrpc::Outcome::Error(error)) => {
-                return Err(Problem::relayed(asked, &permitted, *error, &answer.text));
+                return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
             }
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
-                if rounds > asked.setup.config.limits.question_rounds {
+                if rounds > context.snapshot.config.limits.question_rounds {
                     let words = format!("server {} asked too many rounds of questions", server.slug());
-                    return Err(Problem::new(code::INTERNAL, words));
+                    return Err(RequestError::new(code::INTERNAL, words));
                 }
                 permitted = interact::round(&permitted, &answer, conversation.as_deref()).await?;
             }
             (AnswerKind::Task, Era::Legacy, _) => {
                 let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
-                return Err(Problem::new(code::INTERNAL, words));
+                return Err(RequestError::new(code::INTERNAL, words));
             }
             _ => {
                 let failed = answer.member("isError") == Some(b"true");
-                counted.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-                return response::write(asked, &permitted, &answer, gateway.budget());
+                record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
+                return response::write(context, &permitted, &answer, gateway.budget());
             }
         }
     }

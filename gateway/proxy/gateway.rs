@@ -13,18 +13,18 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::face::Inbound;
-use crate::hub::Hub;
+use crate::directory::Directory;
 use crate::session::{Session, Sessions};
-use crate::snapshot::Setup;
-use crate::sole::Sole;
-use crate::streams::{Open, Streams};
+use crate::snapshot::Snapshot;
+use crate::single_principal::SinglePrincipal;
+use crate::streams::{OpenStream, Streams};
 use crate::suspects::{self, Suspect};
 use lockgate_admission::budget::Budget;
 
 /// See the module.
 pub struct Gateway {
-    pub(crate) setup: ArcSwap<Setup>,
-    pub(crate) hub: Hub,
+    pub(crate) snapshot: ArcSwap<Snapshot>,
+    pub(crate) directory: Directory,
     pub(crate) sessions: Sessions,
     /// The gateway is going away: streams end, nothing new is begun.
     pub(crate) stopping: CancellationToken,
@@ -32,7 +32,7 @@ pub struct Gateway {
     pub(crate) ending: watch::Sender<bool>,
     /// Streams open now.
     pub(crate) streams: Arc<Streams>,
-    pub(crate) sole: Sole,
+    pub(crate) single_principal: SinglePrincipal,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.
     pub(crate) apart: Apart,
@@ -45,19 +45,19 @@ pub struct Gateway {
 impl Gateway {
     /// Replaces the set of servers; those that are in both stay connected.
     pub fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        self.hub.set_servers(servers);
+        self.directory.set_servers(servers);
     }
 
     /// The servers, by slug.
     #[must_use]
     pub fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.hub.servers()
+        self.directory.servers()
     }
 
     /// Tools that operators should know of: new, changed, or with text that hides something.
     #[must_use]
     pub fn suspects(&self) -> Vec<Suspect> {
-        suspects::suspects(&self.hub.catalog())
+        suspects::suspects(&self.directory.catalog())
     }
 
     /// The account of bytes in flight.
@@ -69,13 +69,13 @@ impl Gateway {
     /// Where servers send their events.
     #[must_use]
     pub fn events(&self) -> Events {
-        self.hub.events.clone()
+        self.directory.events.clone()
     }
 
     /// Waits until every server is connected or has failed, at most for the discovery deadline.
     pub async fn settle(&self) {
-        let deadline = self.setup.load().config.limits.discovery_deadline;
-        self.hub.settle(deadline).await;
+        let deadline = self.snapshot.load().config.limits.discovery_deadline;
+        self.directory.settle(deadline).await;
     }
 
     /// Ends all streams properly and takes no new ones.
@@ -90,12 +90,12 @@ impl Gateway {
 
     /// A place for an event stream that the listener keeps open for a caller; `None` when it has as many as one may have.
     #[must_use]
-    pub fn stream(&self, caller: &Principal) -> Option<Open> {
-        self.streams.open(caller, self.setup().config.limits.streams_per_principal)
+    pub fn stream(&self, caller: &Principal) -> Option<OpenStream> {
+        self.streams.open(caller, self.snapshot().config.limits.streams_per_principal)
     }
 
-    pub(crate) fn setup(&self) -> Arc<Setup> {
-        self.setup.load_full()
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
     }
 
     pub(crate) fn session(&self, id: Option<&str>, principal: &Principal, inbound: &Inbound) -> Option<Arc<Session>> {
@@ -106,7 +106,7 @@ impl Gateway {
     pub(crate) fn end_session(&self, session: &Session) {
         self.sessions.close(session);
         let held = session.take_subscriptions();
-        for server in self.hub.servers() {
+        for server in self.directory.servers() {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
             for (_, uri) in held.iter().filter(|(slug, _)| slug == server.slug()) {
                 let (server, uri) = (Arc::clone(&server), uri.clone());

@@ -7,8 +7,8 @@ use lockgate_upstream::{Answer, AnswerKind, Conversation, Unasked};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
-use crate::rescue::Problem;
-use crate::talk::Talk;
+use crate::rescue::RequestError;
+use crate::client_channel::CallChannel;
 
 /// Most questions of one round.
 const MAX_QUESTIONS: usize = 32;
@@ -17,10 +17,10 @@ const MAX_QUESTIONS: usize = 32;
 const MAX_TREE: usize = 1 << 20;
 
 /// A server may pause only some requests, and has to say what for.
-pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), Problem> {
+pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
         let words = format!("server {} asked questions that are too long", permitted.server().slug());
-        return Err(Problem::new(code::INTERNAL, words));
+        return Err(RequestError::new(code::INTERNAL, words));
     }
     let pausable = matches!(permitted.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
     let asks = || answer.member("inputRequests").is_some_and(|asked| asked != b"{}");
@@ -28,13 +28,13 @@ pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), Proble
         return Ok(());
     }
     let words = format!("server {} paused a request without saying what for", permitted.server().slug());
-    Err(Problem::new(code::INTERNAL, words))
+    Err(RequestError::new(code::INTERNAL, words))
 }
 
 /// Asks what the server wants to know; gives leave for the next round.
-pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&Talk>) -> Result<Permitted, Problem> {
+pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&CallChannel>) -> Result<Permitted, RequestError> {
     let slug = permitted.server().slug();
-    let problem = |words: &str| Problem::new(code::INTERNAL, format!("server {slug} {words}"));
+    let problem = |words: &str| RequestError::new(code::INTERNAL, format!("server {slug} {words}"));
     let state = answer.member("requestState").map(<[u8]>::to_vec);
     let questions = answer.member("inputRequests").map(serde_json::from_slice::<Map<String, Value>>);
     let questions = match questions.filter(|asked| asked.as_ref().map_or(true, |asked| !asked.is_empty())) {
@@ -61,7 +61,7 @@ pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&
             }
             // Only an elicitation has a result that means no answer.
             Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
-            Err(unasked) => return Err(problem(&format!("has a question, but {unasked}"))),
+            Err(record_refused_notification) => return Err(problem(&format!("has a question, but {record_refused_notification}"))),
         };
         answers.insert(key, answer);
     }

@@ -18,16 +18,16 @@ use lockgate_protocol::write;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::{Inbound, Outgoing, Reply, Text, Verb};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
-use crate::rescue::Problem;
-use crate::rights::Standing;
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
-use crate::snapshot::Setup;
-use crate::{dispatch, trace};
+use crate::snapshot::Snapshot;
+use crate::{dispatch, trace_context};
 
 pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
@@ -37,40 +37,40 @@ const MAX_BATCH: usize = 64;
 /// Opens a session.
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
-    setup: &Arc<Setup>,
+    snapshot: &Arc<Snapshot>,
     principal: Principal,
     inbound: &Inbound,
     request: &Request,
 ) -> Reply {
     let id = request.id();
     if id.is_empty() {
-        return Problem::new(code::INVALID_REQUEST, "`initialize` needs an id")
+        return RequestError::new(code::INVALID_REQUEST, "`initialize` needs an id")
             .status(StatusCode::BAD_REQUEST)
             .reply(None, Era::Legacy);
     }
-    let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
-    let refuse = |problem: &Problem| {
-        gateway.unmade(problem, inbound);
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &inbound.endpoint);
+    let refuse = |problem: &RequestError| {
+        gateway.record_refused_request(problem, inbound);
         problem.reply(Some(id), Era::Legacy)
     };
-    let Some(view) = gateway.hub.view(&inbound.endpoint, setup, &standing) else {
-        return refuse(&Problem::no_endpoint());
+    let Some(view) = gateway.directory.view(&inbound.endpoint, snapshot, &rights) else {
+        return refuse(&RequestError::no_endpoint());
     };
-    if let Err(problem) = crate::authorize::admit(setup, &standing, Method::Initialize) {
+    if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
         return refuse(&problem);
     }
     let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
     let declared = match (request.params(), request.param("capabilities")) {
-        ([], _) => return refuse(&Problem::invalid("`initialize` needs `params`")),
+        ([], _) => return refuse(&RequestError::invalid("`initialize` needs `params`")),
         (_, Some(declared)) if !declared.starts_with(b"{") => {
-            return refuse(&Problem::invalid("`params.capabilities` must be an object"));
+            return refuse(&RequestError::invalid("`params.capabilities` must be an object"));
         }
         (_, declared) => declared.unwrap_or(b"{}"),
     };
-    let limits = &setup.config.limits;
+    let limits = &snapshot.config.limits;
     let session = match gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits, &view) {
         Ok(session) => session,
-        Err(too_many) => return refuse(&Problem::too_many_sessions(too_many)),
+        Err(too_many) => return refuse(&RequestError::too_many_sessions(too_many)),
     };
     if session.interactive {
         // Begun now, so that the first list has less to wait for.
@@ -83,9 +83,9 @@ pub(crate) fn initialize(
     if revision < Revision::V2025_03_26 {
         capabilities.as_object_mut().map(|all| all.remove("completions"));
     }
-    let info: Value = serde_json::from_slice(&setup.info).unwrap_or_default();
+    let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
     let mut result = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "serverInfo": info});
-    if let Some(text) = dispatch::instructions(setup, &view) {
+    if let Some(text) = dispatch::instructions(snapshot, &view) {
         result["instructions"] = text.into();
     }
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
@@ -95,23 +95,23 @@ pub(crate) fn initialize(
 /// A request or notification within a session.
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
-    setup: Arc<Setup>,
+    snapshot: Arc<Snapshot>,
     principal: Principal,
     session: Arc<Session>,
     inbound: &Inbound,
     request: Request,
 ) -> Reply {
     if let Some(problem) = wrong_version(&inbound.headers) {
-        gateway.unmade(&problem, inbound);
+        gateway.record_refused_request(&problem, inbound);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
     if request.id().is_empty() {
-        gateway.unasked(&request, inbound);
+        gateway.record_refused_notification(&request, inbound);
         notification(&session, &request);
         return Reply::accepted();
     }
     let id = request.id_bytes();
-    let reply = |result: Result<Vec<u8>, Problem>| match result {
+    let reply = |result: Result<Vec<u8>, RequestError>| match result {
         Ok(result) => {
             let body = Text::Whole(write::result(&id, &result).into());
             Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body }
@@ -120,23 +120,23 @@ pub(crate) async fn receive(
     };
     let ok = || Ok(b"{}".to_vec());
     let noted =
-        |result: Result<Vec<u8>, Problem>| reply(result.inspect_err(|problem| gateway.unmade(problem, inbound)));
+        |result: Result<Vec<u8>, RequestError>| reply(result.inspect_err(|problem| gateway.record_refused_request(problem, inbound)));
     match request.method {
         Method::Ping => reply(ok()),
         Method::SetLevel => noted(set_level(&session, &request).and_then(|()| ok())),
-        Method::Initialize => noted(Err(Problem::new(code::INVALID_REQUEST, "the session is initialized already"))),
+        Method::Initialize => noted(Err(RequestError::new(code::INVALID_REQUEST, "the session is initialized already"))),
         method if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") => {
-            noted(Err(Problem::method_not_found(&request.method_name())))
+            noted(Err(RequestError::method_not_found(&request.method_name())))
         }
         method => {
-            let asked = match ready(gateway, setup, principal, session, inbound, request).await {
-                Ok(asked) => asked,
+            let context = match ready(gateway, snapshot, principal, session, inbound, request).await {
+                Ok(context) => context,
                 Err(reply) => return *reply,
             };
             match method {
-                Method::Subscribe => reply(subscribe(gateway, &asked).await.and_then(|()| ok())),
-                Method::Unsubscribe => reply(unsubscribe(gateway, &asked).and_then(|()| ok())),
-                _ => dispatch::request(gateway, asked).await,
+                Method::Subscribe => reply(subscribe(gateway, &context).await.and_then(|()| ok())),
+                Method::Unsubscribe => reply(unsubscribe(gateway, &context).and_then(|()| ok())),
+                _ => dispatch::request(gateway, context).await,
             }
         }
     }
@@ -145,61 +145,61 @@ pub(crate) async fn receive(
 /// A request once the lists that it is looked up in are known.
 async fn ready(
     gateway: &Arc<Gateway>,
-    setup: Arc<Setup>,
+    snapshot: Arc<Snapshot>,
     principal: Principal,
     session: Arc<Session>,
     inbound: &Inbound,
     request: Request,
-) -> Result<Box<Asked>, Box<Reply>> {
-    let standing = Standing::new(&setup.policy, principal.clone(), &session.endpoint);
+) -> Result<Box<RequestContext>, Box<Reply>> {
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
     // It can be cancelled from now on, also while it waits for servers.
     let running = session.run(request.id_bytes());
     tokio::select! {
         biased;
-        () = lists_known(gateway, &setup, &session, &standing) => {}
+        () = lists_known(gateway, &snapshot, &session, &rights) => {}
         () = running.token.cancelled() => return Err(Box::new(silence())),
     }
-    let view = gateway.hub.view(&session.endpoint, &setup, &standing);
+    let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
     let Some(view) = view else {
-        let problem = Problem::no_endpoint();
-        gateway.unmade(&problem, inbound);
+        let problem = RequestError::no_endpoint();
+        gateway.record_refused_request(&problem, inbound);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
-    Ok(Box::new(Asked {
+    Ok(Box::new(RequestContext {
         view,
         endpoint: session.endpoint.clone(),
-        standing,
+        rights,
         // The session's owner, with what this request's own credential grants.
         principal,
         revision: session.revision,
         caller: session.caller(),
         session: Some(session),
-        trace: trace::of_exchange(&inbound.headers),
+        trace: trace_context::of_exchange(&inbound.headers),
         running: Some(running),
         request,
-        setup,
+        snapshot,
     }))
 }
 
 /// Waits for servers that are still starting and, for a client that can be asked things, for what they offer to such clients
 /// alone. Costs nothing once that is known.
-async fn lists_known(gateway: &Gateway, setup: &Setup, session: &Session, standing: &Standing) {
-    let deadline = setup.config.limits.discovery_deadline;
-    gateway.hub.settle(deadline).await;
-    if session.interactive && !session.surveyed.load(Ordering::Relaxed) {
-        if let Some(view) = gateway.hub.view(&session.endpoint, setup, standing) {
-            gateway.hub.survey(&view, deadline).await;
+async fn lists_known(gateway: &Gateway, snapshot: &Snapshot, session: &Session, rights: &CallerRights) {
+    let deadline = snapshot.config.limits.discovery_deadline;
+    gateway.directory.settle(deadline).await;
+    if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
+        if let Some(view) = gateway.directory.view(&session.endpoint, snapshot, rights) {
+            gateway.directory.survey(&view, deadline).await;
         }
-        session.surveyed.store(true, Ordering::Relaxed);
+        session.survey_awaited.store(true, Ordering::Relaxed);
     }
 }
 
 /// A version that we do not know, on a session that has negotiated one.
-fn wrong_version(headers: &HeaderMap) -> Option<Problem> {
+fn wrong_version(headers: &HeaderMap) -> Option<RequestError> {
     let version = header(headers, &VERSION)?;
     let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
     let words = format!("unsupported protocol version in a session: {}", version.chars().take(64).collect::<String>());
-    (!known).then(|| Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
+    (!known).then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
 }
 
 fn notification(session: &Session, note: &Request) {
@@ -210,31 +210,31 @@ fn notification(session: &Session, note: &Request) {
     }
 }
 
-fn set_level(session: &Session, request: &Request) -> Result<(), Problem> {
+fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
     let level = request.param_str("level").and_then(|l| LogLevel::parse(&l));
-    session.set_level(level.ok_or_else(|| Problem::invalid("`params.level` is not a log level"))?);
+    session.set_level(level.ok_or_else(|| RequestError::invalid("`params.level` is not a log level"))?);
     Ok(())
 }
 
 /// The stream for messages outside calls, or a stream of a call that is resumed.
-pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Principal, inbound: &Inbound) -> Reply {
+pub(crate) fn get(gateway: &Arc<Gateway>, snapshot: &Arc<Snapshot>, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        return not_without_session(gateway, setup, inbound, "GET");
+        return not_without_session(gateway, snapshot, inbound, "GET");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
+    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.refuse_unknown_session(inbound, None) };
     if let Some(problem) = wrong_version(&inbound.headers) {
-        gateway.unmade(&problem, inbound);
+        gateway.record_refused_request(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
     let counted = matches!(inbound.verb, Verb::Listen);
     let open = if counted { None } else { gateway.stream(principal) };
     if open.is_none() && !counted {
-        let problem = Problem::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
-        gateway.unmade(&problem, inbound);
+        let problem = RequestError::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
+        gateway.record_refused_request(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
-    gateway.end_subscriptions(&session, setup);
+    gateway.end_subscriptions(&session, snapshot);
     let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
     // An event that is not known, any more or at all, says nothing of the session: the stream is a new one then.
@@ -251,25 +251,25 @@ pub(crate) fn get(gateway: &Arc<Gateway>, setup: &Arc<Setup>, principal: &Princi
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
-fn not_without_session(gateway: &Gateway, setup: &Setup, inbound: &Inbound, verb: &str) -> Reply {
-    let standing = Standing::new(&setup.policy, inbound.principal.clone(), &inbound.endpoint);
-    if gateway.hub.view(&inbound.endpoint, setup, &standing).is_none() {
-        let problem = Problem::no_endpoint();
-        gateway.unmade(&problem, inbound);
+fn not_without_session(gateway: &Gateway, snapshot: &Snapshot, inbound: &Inbound, verb: &str) -> Reply {
+    let rights = CallerRights::new(&snapshot.policy, inbound.principal.clone(), &inbound.endpoint);
+    if gateway.directory.view(&inbound.endpoint, snapshot, &rights).is_none() {
+        let problem = RequestError::no_endpoint();
+        gateway.record_refused_request(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
-    gateway.no_session(inbound, None);
+    gateway.refuse_unknown_session(inbound, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
-    Problem::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
+    RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
 }
 
 /// Ends a session.
-pub(crate) fn delete(gateway: &Arc<Gateway>, setup: &Setup, principal: &Principal, inbound: &Inbound) -> Reply {
+pub(crate) fn delete(gateway: &Arc<Gateway>, snapshot: &Snapshot, principal: &Principal, inbound: &Inbound) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        return not_without_session(gateway, setup, inbound, "DELETE");
+        return not_without_session(gateway, snapshot, inbound, "DELETE");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.no_session(inbound, None) };
+    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.refuse_unknown_session(inbound, None) };
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
 }
@@ -277,21 +277,21 @@ pub(crate) fn delete(gateway: &Arc<Gateway>, setup: &Setup, principal: &Principa
 /// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and authorized by itself.
 pub(crate) async fn batch(
     gateway: &Arc<Gateway>,
-    setup: &Arc<Setup>,
+    snapshot: &Arc<Snapshot>,
     principal: &Principal,
     inbound: &Inbound,
     body: &Bytes,
 ) -> Reply {
     let not_here = |words: &'static str| {
-        let problem = Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-        gateway.unmade(&problem, inbound);
+        let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
+        gateway.record_refused_request(&problem, inbound);
         problem.reply(None, Era::Legacy)
     };
     let session = gateway.session(header(&inbound.headers, &SESSION), principal, inbound);
     let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
         return not_here("a batch is only taken in a session of protocol version 2025-03-26");
     };
-    let depth = setup.config.limits.depth;
+    let depth = snapshot.config.limits.depth;
     let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
         return not_here("the batch is not valid, or longer than 64 messages");
     };
@@ -299,7 +299,7 @@ pub(crate) async fn batch(
         return not_here("the batch is empty");
     }
     let one = |text: Bytes| {
-        let (setup, session) = (Arc::clone(setup), Arc::clone(&session));
+        let (snapshot, session) = (Arc::clone(snapshot), Arc::clone(&session));
         async move {
             match jsonrpc::parse(text.clone(), depth, SentBy::Client) {
                 Ok(Message::Response(response)) => {
@@ -307,11 +307,11 @@ pub(crate) async fn batch(
                     Reply::accepted()
                 }
                 Ok(Message::Request(r) | Message::Notification(r)) => {
-                    receive(gateway, setup, principal.clone(), session, inbound, r).await
+                    receive(gateway, snapshot, principal.clone(), session, inbound, r).await
                 }
                 Err(refusal) => {
-                    let (problem, reply) = Problem::unreadable(&refusal, &text);
-                    gateway.unmade(&problem, inbound);
+                    let (problem, reply) = RequestError::unreadable(&refusal, &text);
+                    gateway.record_refused_request(&problem, inbound);
                     reply
                 }
             }

@@ -12,45 +12,46 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::gateway::Gateway;
-use crate::hub::{self, Hub};
+use crate::directory::{Change, Directory};
+use crate::follow::follow;
 use crate::session::Sessions;
-use crate::snapshot::{Rules, Setup, Unusable};
-use crate::sole::Sole;
+use crate::snapshot::{Rules, Snapshot, RulesError};
+use crate::single_principal::SinglePrincipal;
 
 /// Rules that have been compiled and can be adopted.
-pub struct Prepared(Setup);
+pub struct Prepared(Snapshot);
 
 impl Gateway {
     /// Makes a gateway without servers, and starts to follow those that it will get.
     ///
     /// # Errors
-    /// [`Unusable`].
+    /// [`RulesError`].
     pub fn start(
         rules: Rules,
         metrics: Arc<Metrics>,
         tracer: Option<Tracer>,
         audit: Option<Trail>,
-    ) -> Result<Arc<Self>, Unusable> {
-        let setup = Setup::new(rules, None)?;
-        let budget = Arc::new(Budget::new(setup.config.limits.bytes_in_flight));
+    ) -> Result<Arc<Self>, RulesError> {
+        let snapshot = Snapshot::new(rules, None)?;
+        let budget = Arc::new(Budget::new(snapshot.config.limits.bytes_in_flight));
         // Half of the processors, so that those who serve others keep the other half.
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get() / 2);
-        let apart = Bounds { running: threads, waiting: setup.config.limits.queued_judgements };
+        let apart = Bounds { running: threads, waiting: snapshot.config.limits.queued_judgements };
         let gateway = Arc::new(Self {
-            hub: Hub::new(setup.naming, &metrics),
-            setup: ArcSwap::from_pointee(setup),
+            directory: Directory::new(snapshot.naming, &metrics),
+            snapshot: ArcSwap::from_pointee(snapshot),
             sessions: Sessions::new(Arc::clone(&budget)),
             stopping: CancellationToken::new(),
             ending: watch::Sender::new(false),
             streams: Arc::default(),
-            sole: Sole::default(),
+            single_principal: SinglePrincipal::default(),
             budget,
             apart: Apart::new(apart),
             metrics,
             tracer,
             audit,
         });
-        tokio::spawn(hub::follow(Arc::clone(&gateway)));
+        tokio::spawn(follow(Arc::clone(&gateway)));
         tokio::spawn(sweep(Arc::clone(&gateway)));
         Ok(gateway)
     }
@@ -58,40 +59,40 @@ impl Gateway {
     /// Compiles other rules. Nothing changes until they are adopted.
     ///
     /// # Errors
-    /// [`Unusable`].
-    pub fn prepare(&self, rules: Rules) -> Result<Prepared, Unusable> {
-        Setup::new(rules, Some(&self.setup.load())).map(Prepared)
+    /// [`RulesError`].
+    pub fn prepare(&self, rules: Rules) -> Result<Prepared, RulesError> {
+        Snapshot::new(rules, Some(&self.snapshot.load())).map(Prepared)
     }
 
     /// Takes over other rules. Sessions and servers stay as they are.
     pub fn adopt(&self, rules: Prepared) {
         self.budget.resize(rules.0.config.limits.bytes_in_flight);
-        self.setup.store(Arc::new(rules.0));
-        self.hub.refresh();
+        self.snapshot.store(Arc::new(rules.0));
+        self.directory.refresh();
     }
 }
 
 /// Ends idle sessions, and those and the streams of keys that have expired, now and then.
 async fn sweep(gateway: Arc<Gateway>) {
     loop {
-        let idle = gateway.setup.load().config.limits.session_idle;
+        let idle = gateway.snapshot.load().config.limits.session_idle;
         let pause = (idle / 10).clamp(Duration::from_millis(100), Duration::from_secs(30));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = gateway.stopping.cancelled() => return,
         }
-        let limiter = Arc::clone(&gateway.setup.load().limiter);
+        let limiter = Arc::clone(&gateway.snapshot.load().limiter);
         let _ = tokio::task::spawn_blocking(move || limiter.sweep()).await;
         for session in gateway.sessions.expire(idle) {
             gateway.end_session(&session);
         }
         // A key that expires tells nobody of it.
-        let setup = gateway.setup();
+        let snapshot = gateway.snapshot();
         for session in gateway.sessions.all() {
-            if setup.authenticator.current(&session.principal()).is_none() {
+            if snapshot.authenticator.current(&session.principal()).is_none() {
                 gateway.end_session(&session);
             }
         }
-        let _ = gateway.hub.news.send(hub::News::Catalog);
+        let _ = gateway.directory.changes.send(Change::Catalog);
     }
 }

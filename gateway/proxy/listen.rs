@@ -26,16 +26,16 @@ use crate::authorize::authorize;
 use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
-use crate::context::Asked;
-use crate::dispatch::{audit_denial, audit_leave, audit_listen};
+use crate::context::RequestContext;
+use crate::dispatch::{audit_denial, audit_allow, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
-use crate::hub::News;
-use crate::rescue::Problem;
-use crate::rights::Standing;
+use crate::directory::Change;
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
 use crate::session::covers;
-use crate::sight::about;
-use crate::streams::Open;
+use crate::caller_view::about;
+use crate::streams::OpenStream;
 use tasks::Tasks;
 
 /// What a listen asked for and was granted.
@@ -56,12 +56,12 @@ struct Listener {
     revision: Revision,
     /// The lists that the client was last told of. Not the view itself: a client that does not read would keep it.
     lists_told: ListMarks,
-    news: broadcast::Receiver<News>,
+    changes: broadcast::Receiver<Change>,
     ready: VecDeque<Bytes>,
     stage: Stage,
     stopping: CancellationToken,
     info: Arc<[u8]>,
-    _open: Open,
+    _open: OpenStream,
 }
 
 #[derive(PartialEq)]
@@ -72,11 +72,11 @@ enum Stage {
 }
 
 /// Opens the stream.
-pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Asked) -> Reply {
-    match listener(gateway, asked) {
+pub(crate) fn open(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
+    match listener(gateway, context) {
         Err(problem) => {
-            audit_denial(gateway, asked, &problem);
-            problem.reply(Some(asked.request.id()), asked.era())
+            audit_denial(gateway, context, &problem);
+            problem.reply(Some(context.request.id()), context.era())
         }
         Ok(listener) => {
             let events = futures_util::stream::unfold(listener, |mut listener| async move {
@@ -88,34 +88,34 @@ pub(crate) fn open(gateway: &Arc<Gateway>, asked: &Asked) -> Reply {
     }
 }
 
-fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> {
-    let limits = &asked.setup.config.limits;
-    let bad = || Problem::invalid("`params.notifications` must be an object");
+fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
+    let limits = &context.snapshot.config.limits;
+    let bad = || RequestError::invalid("`params.notifications` must be an object");
     let filter: Map<String, Value> =
-        asked.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
+        context.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
     let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
-    if asked.request.param("taskIds").is_some() {
-        crate::authorize::needs_tasks(asked)?;
+    if context.request.param("taskIds").is_some() {
+        crate::authorize::needs_tasks(context)?;
     }
-    let tasks = Tasks::wanted(asked, &filter)?;
+    let tasks = Tasks::wanted(context, &filter)?;
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if uris.len() > limits.subscriptions {
-        return Err(Problem::invalid("too many resources in one listen (limits.subscriptions)"));
+        return Err(RequestError::invalid("too many resources in one listen (limits.subscriptions)"));
     }
-    let held = crate::authorize::admit(&asked.setup, &asked.standing, Method::Listen)?;
-    let open = gateway.streams.open(&asked.principal, limits.streams_per_principal);
-    let open = open.ok_or_else(Problem::too_many_streams)?;
-    audit_listen(gateway, asked)?;
+    let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
+    let open = gateway.streams.open(&context.principal, limits.streams_per_principal);
+    let open = open.ok_or_else(RequestError::too_many_streams)?;
+    audit_listen(gateway, context)?;
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
     let (uris, mut steps) = (uris.iter().filter_map(Value::as_str), Steps::of_request());
-    let wanted = uris.filter_map(|shown| wanted(gateway, asked, shown, &mut steps)).collect();
-    let offers = &asked.view.offers;
+    let wanted = uris.filter_map(|shown| wanted(gateway, context, shown, &mut steps)).collect();
+    let offers = &context.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
-        endpoint: asked.endpoint.clone(),
-        principal: asked.principal.clone(),
+        endpoint: context.endpoint.clone(),
+        principal: context.principal.clone(),
         _held: held,
-        id: asked.request.id_bytes(),
+        id: context.request.id_bytes(),
         lists: [
             flag("toolsListChanged") && offers.tools,
             flag("promptsListChanged") && offers.prompts,
@@ -124,14 +124,14 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
         resources: Vec::new(),
         wanted,
         tasks,
-        caller: asked.caller.clone(),
-        revision: asked.revision,
-        lists_told: asked.view.marks(false),
-        news: gateway.hub.news.subscribe(),
+        caller: context.caller.clone(),
+        revision: context.revision,
+        lists_told: context.view.marks(false),
+        changes: gateway.directory.changes.subscribe(),
         ready: VecDeque::new(),
         stage: Stage::Granting,
         stopping: gateway.stopping.clone(),
-        info: Arc::clone(&asked.setup.info),
+        info: Arc::clone(&context.snapshot.info),
         _open: open,
     })
 }
@@ -139,20 +139,20 @@ fn listener(gateway: &Arc<Gateway>, asked: &Asked) -> Result<Listener, Problem> 
 /// One resource, decided on and recorded like a subscription of its own.
 fn wanted(
     gateway: &Gateway,
-    asked: &Asked,
+    context: &RequestContext,
     shown: &str,
     steps: &mut Steps,
 ) -> Option<(Arc<dyn Upstream>, String, String)> {
-    let one = about(asked, Method::Subscribe, shown)?;
+    let one = about(context, Method::Subscribe, shown)?;
     // Each by itself is looked at within bounds; this bounds them together. What is beyond counts as not there.
-    let described = asked.view.describes_within(shown, steps);
-    let permitted = if described { authorize(&one) } else { Err(Problem::unknown_resource(shown, asked.era())) };
+    let described = context.view.describes_within(shown, steps);
+    let permitted = if described { authorize(&one) } else { Err(RequestError::unknown_resource(shown, context.era())) };
     let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
-    let ticket = audit_leave(gateway, &one, &permitted, None).ok()?;
+    let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
     if let Some(ticket) = ticket {
         ticket.finish(Outcome::Ok, Duration::ZERO);
     }
-    gateway.sole.note(asked.principal.key());
+    gateway.single_principal.record(context.principal.key());
     Some((Arc::clone(permitted.server()), permitted.target().to_owned(), shown.to_owned()))
 }
 
@@ -167,8 +167,8 @@ impl Listener {
                 Stage::Granting => self.grant().await,
                 Stage::Telling => {
                     let place = self.place();
-                    let news = tokio::select! {
-                        news = self.news.recv() => news,
+                    let change = tokio::select! {
+                        change = self.changes.recv() => change,
                         task = self.tasks.next(|token| place.ask(token)) => {
                             if let Some(task) = task {
                                 self.tell(Method::TaskUpdated, |params| tasks::write(params, &task));
@@ -180,10 +180,10 @@ impl Listener {
                             continue;
                         }
                     };
-                    match news {
-                        Ok(News::Catalog) => self.compare(),
-                        Ok(News::Updated { slug, uri }) => self.updated(&slug, &uri),
-                        Ok(News::Task { slug, id }) => self.tasks.news(&slug, &id, |token| place.ask(token)),
+                    match change {
+                        Ok(Change::Catalog) => self.compare(),
+                        Ok(Change::Updated { slug, uri }) => self.updated(&slug, &uri),
+                        Ok(Change::Task { slug, id }) => self.tasks.read_changed(&slug, &id, |token| place.ask(token)),
                         Err(broadcast::error::RecvError::Lagged(_)) => self.missed(),
                         Err(broadcast::error::RecvError::Closed) => self.finish(),
                     }
@@ -220,10 +220,10 @@ impl Listener {
 
     /// What the caller may see now; nothing when the caller's key is good no more.
     fn sees(&self) -> Option<Arc<View>> {
-        let setup = self.gateway.setup();
-        let principal = setup.authenticator.current(&self.principal)?;
-        let standing = Standing::new(&setup.policy, principal, &self.endpoint);
-        self.gateway.hub.view(&self.endpoint, &setup, &standing)
+        let snapshot = self.gateway.snapshot();
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        let rights = CallerRights::new(&snapshot.policy, principal, &self.endpoint);
+        self.gateway.directory.view(&self.endpoint, &snapshot, &rights)
     }
 
     /// Tells of lists that look different now to this caller.
@@ -286,7 +286,7 @@ impl Listener {
             self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
         let place = self.place();
-        self.tasks.missed(|token| place.ask(token));
+        self.tasks.read_all(|token| place.ask(token));
     }
 
     /// Where and for whom further requests of this listen are made.
@@ -332,24 +332,24 @@ struct Place {
 
 impl Place {
     /// A request for one of the caller's tasks, judged by the rules of now.
-    fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<Asked>)> {
-        let setup = self.gateway.setup();
-        let principal = setup.authenticator.current(&self.principal)?;
-        let standing = Standing::new(&setup.policy, principal.clone(), &self.endpoint);
-        let asked = Asked {
-            view: self.gateway.hub.view(&self.endpoint, &setup, &standing)?,
+    fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+        let snapshot = self.gateway.snapshot();
+        let principal = snapshot.authenticator.current(&self.principal)?;
+        let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);
+        let context = RequestContext {
+            view: self.gateway.directory.view(&self.endpoint, &snapshot, &rights)?,
             endpoint: self.endpoint.clone(),
-            standing,
+            rights,
             principal,
-            request: tasks::request(token, setup.config.limits.depth)?,
+            request: tasks::request(token, snapshot.config.limits.depth)?,
             revision: self.revision,
             caller: self.caller.clone(),
             session: None,
             trace: None,
             running: None,
-            setup,
+            snapshot,
         };
-        Some((Arc::clone(&self.gateway), Box::new(asked)))
+        Some((Arc::clone(&self.gateway), Box::new(context)))
     }
 }
 

@@ -16,15 +16,15 @@ use lockgate_upstream::{Caller, LogLevel};
 
 use crate::authorize::needs_tasks;
 use crate::catalog::View;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::dispatch;
 use crate::face::{Inbound, Reply};
 use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
-use crate::rescue::Problem;
-use crate::rights::Standing;
-use crate::snapshot::Setup;
-use crate::{listen, trace};
+use crate::rescue::RequestError;
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
+use crate::{listen, trace_context};
 
 /// Integers beyond this are not exact in every JSON reader.
 const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
@@ -32,43 +32,43 @@ const MAX_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// A modern message.
 pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
-    setup: Arc<Setup>,
+    snapshot: Arc<Snapshot>,
     principal: Principal,
     inbound: &Inbound,
     request: Request,
 ) -> Reply {
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
-        gateway.unasked(&request, inbound);
+        gateway.record_refused_notification(&request, inbound);
         return Reply::accepted();
     }
     let id = request.id_bytes();
-    gateway.hub.settle(setup.config.limits.discovery_deadline).await;
-    match check(gateway, setup, principal, inbound, request) {
+    gateway.directory.settle(snapshot.config.limits.discovery_deadline).await;
+    match check(gateway, snapshot, principal, inbound, request) {
         Err(problem) => {
-            gateway.unmade(&problem, inbound);
+            gateway.record_refused_request(&problem, inbound);
             problem.reply(Some(&id), Era::Modern)
         }
-        Ok(asked) if asked.request.method == Method::Listen => listen::open(gateway, &asked),
-        Ok(asked) => dispatch::request(gateway, asked).await,
+        Ok(context) if context.request.method == Method::Listen => listen::open(gateway, &context),
+        Ok(context) => dispatch::request(gateway, context).await,
     }
 }
 
 fn check(
     gateway: &Arc<Gateway>,
-    setup: Arc<Setup>,
+    snapshot: Arc<Snapshot>,
     principal: Principal,
     inbound: &Inbound,
     request: Request,
-) -> Result<Box<Asked>, Problem> {
+) -> Result<Box<RequestContext>, RequestError> {
     let version = complete(&request)?;
     standard_headers(&inbound.headers, &request, &version)?;
     let revision =
-        Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| Problem::version(&version))?;
-    let standing = Standing::new(&setup.policy, principal.clone(), &inbound.endpoint);
-    let view = gateway.hub.view(&inbound.endpoint, &setup, &standing).ok_or_else(Problem::no_endpoint)?;
+        Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| RequestError::version(&version))?;
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &inbound.endpoint);
+    let view = gateway.directory.view(&inbound.endpoint, &snapshot, &rights).ok_or_else(RequestError::no_endpoint)?;
     if !is_offered(request.method, &view) {
-        return Err(Problem::method_not_found(&request.method_name()));
+        return Err(RequestError::method_not_found(&request.method_name()));
     }
     // A client on stdio has no headers that anybody could route by.
     if request.method == Method::ToolsCall && inbound.peer != Peer::Stdio {
@@ -78,7 +78,7 @@ fn check(
         None => None,
         Some(raw) => {
             let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
-            Some(level.ok_or_else(|| Problem::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level"))?)
+            Some(level.ok_or_else(|| RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level"))?)
         }
     };
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
@@ -91,28 +91,28 @@ fn check(
         session: None,
         era: Era::Modern,
     };
-    let asked = Box::new(Asked {
+    let context = Box::new(RequestContext {
         view,
         endpoint: inbound.endpoint.clone(),
-        standing,
+        rights,
         principal,
         revision,
         caller,
         session: None,
-        trace: trace::of_exchange(&inbound.headers),
+        trace: trace_context::of_exchange(&inbound.headers),
         running: None,
         request,
-        setup,
+        snapshot,
     });
-    if asked.request.method.as_str().starts_with("tasks/") {
-        needs_tasks(&asked)?;
+    if context.request.method.as_str().starts_with("tasks/") {
+        needs_tasks(&context)?;
     }
-    Ok(asked)
+    Ok(context)
 }
 
 /// The members of `_meta` that every modern request has. Gives the version.
-fn complete(request: &Request) -> Result<String, Problem> {
-    let missing = |key: &str| Problem::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
+fn complete(request: &Request) -> Result<String, RequestError> {
+    let missing = |key: &str| RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
     let version = request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
     match request.meta(meta::CLIENT_CAPABILITIES) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
@@ -121,43 +121,43 @@ fn complete(request: &Request) -> Result<String, Problem> {
 }
 
 /// Headers repeat the body for whoever routes by them; the two must agree.
-fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), Problem> {
+fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), RequestError> {
     expect(headers, &VERSION, version)?;
     expect(headers, &METHOD, &request.method_name())?;
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
     let Some(key) = target else { return Ok(()) };
     let Some(name) = request.param_str(key) else {
-        let unfounded = || Problem::header(format!("the header Mcp-Name has nothing in `params.{key}` to repeat"));
+        let unfounded = || RequestError::header(format!("the header Mcp-Name has nothing in `params.{key}` to repeat"));
         return one(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
     };
-    let value = one(headers, &NAME)?.ok_or_else(|| Problem::header("the header Mcp-Name is missing"))?;
+    let value = one(headers, &NAME)?.ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
-        Ok(_) => Err(Problem::header("the header Mcp-Name contradicts the body")),
-        Err(_) => Err(Problem::header("the header Mcp-Name is not valid base64")),
+        Ok(_) => Err(RequestError::header("the header Mcp-Name contradicts the body")),
+        Err(_) => Err(RequestError::header("the header Mcp-Name is not valid base64")),
     }
 }
 
-fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Problem> {
+fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), RequestError> {
     match one(headers, name)? {
-        None => Err(Problem::header(format!("the header {name} is missing"))),
+        None => Err(RequestError::header(format!("the header {name} is missing"))),
         Some(sent) if sent == value.as_bytes() => Ok(()),
-        Some(_) => Err(Problem::header(format!("the header {name} contradicts the body"))),
+        Some(_) => Err(RequestError::header(format!("the header {name} contradicts the body"))),
     }
 }
 
 /// The only value of a header, without the white space around it.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, Problem> {
+fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, RequestError> {
     let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
-        return Err(Problem::header(format!("the header {name} stands twice")));
+        return Err(RequestError::header(format!("the header {name} stands twice")));
     }
     Ok(first)
 }
 
 /// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must say the same.
-fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), Problem> {
+fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), RequestError> {
     let seen = request.param_str("name").and_then(|name| view.tool(&name));
     // What is offered to sessions alone is as good as unknown here.
     let Some(entry) = seen.filter(|seen| !seen.entry.asks) else { return Ok(()) };
@@ -170,8 +170,8 @@ fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<
         match (sent, body) {
             (None, None) => {}
             (Some(sent), Some(body)) if same_value(sent, body) => {}
-            (None, Some(_)) => return Err(Problem::header(format!("the header {name} is missing"))),
-            (Some(_), _) => return Err(Problem::header(format!("the header {name} contradicts the body"))),
+            (None, Some(_)) => return Err(RequestError::header(format!("the header {name} is missing"))),
+            (Some(_), _) => return Err(RequestError::header(format!("the header {name} contradicts the body"))),
         }
     }
     Ok(())

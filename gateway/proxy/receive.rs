@@ -14,8 +14,8 @@ use lockgate_protocol::revision::{Era, Revision};
 use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
-use crate::rescue::Problem;
-use crate::snapshot::Setup;
+use crate::rescue::RequestError;
+use crate::snapshot::Snapshot;
 use crate::{legacy, modern};
 
 /// Bytes of a message that are read in less than the time that others may be held up.
@@ -27,13 +27,13 @@ impl Gateway {
     /// # Errors
     /// The answer to somebody who is not let in.
     pub async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
-        let authenticator = Arc::clone(&self.setup.load().authenticator);
+        let authenticator = Arc::clone(&self.snapshot.load().authenticator);
         match authenticator.authenticate(credentials, endpoint.resource()).await {
             Ok(principal) => Ok(principal),
             Err(refused) => {
                 self.unknown(&refused, endpoint);
                 let challenge = authenticator.challenge(refused.why, endpoint.resource());
-                Err(Problem::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
+                Err(RequestError::unauthenticated(refused.why, &challenge).reply(None, Era::Legacy))
             }
         }
     }
@@ -41,59 +41,59 @@ impl Gateway {
     /// The protected resource metadata (RFC 9728) at a path, if tokens are taken.
     #[must_use]
     pub fn metadata(&self, path: &str) -> Option<String> {
-        self.setup.load().authenticator.metadata(path)
+        self.snapshot.load().authenticator.metadata(path)
     }
 
     /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
     pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
-        let setup = self.setup();
+        let snapshot = self.snapshot();
         let principal = inbound.principal.clone();
         match inbound.verb {
-            Verb::Get | Verb::Listen => legacy::get(self, &setup, &principal, &inbound),
-            Verb::Delete => legacy::delete(self, &setup, &principal, &inbound),
+            Verb::Get | Verb::Listen => legacy::get(self, &snapshot, &principal, &inbound),
+            Verb::Delete => legacy::delete(self, &snapshot, &principal, &inbound),
             Verb::Post(ref body) => {
                 let body = body.clone();
-                self.post(setup, principal, inbound, body).await
+                self.post(snapshot, principal, inbound, body).await
             }
         }
     }
 
-    async fn post(self: &Arc<Self>, setup: Arc<Setup>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
-        let parsed = match self.parse(&setup, &principal, body.clone()).await {
+    async fn post(self: &Arc<Self>, snapshot: Arc<Snapshot>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
+        let parsed = match self.parse(&snapshot, &principal, body.clone()).await {
             Ok(parsed) => parsed,
             Err(problem) => {
-                self.unmade(&problem, &inbound);
+                self.record_refused_request(&problem, &inbound);
                 return problem.reply(None, Era::Legacy);
             }
         };
         let message = match parsed {
             Ok(message) => message,
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
-                return legacy::batch(self, &setup, &principal, &inbound, &body).await;
+                return legacy::batch(self, &snapshot, &principal, &inbound, &body).await;
             }
             Err(refusal) => {
-                let (problem, reply) = Problem::unreadable(&refusal, &body);
-                self.unmade(&problem, &inbound);
+                let (problem, reply) = RequestError::unreadable(&refusal, &body);
+                self.record_refused_request(&problem, &inbound);
                 return reply;
             }
         };
-        self.message(setup, principal, &inbound, message).await
+        self.message(snapshot, principal, &inbound, message).await
     }
 
     /// Reads a message; a large one apart, so that nothing else on this thread waits for it.
     async fn parse(
         &self,
-        setup: &Setup,
+        snapshot: &Snapshot,
         principal: &Principal,
         body: Bytes,
-    ) -> Result<Result<Message, Refusal>, Problem> {
-        let depth = setup.config.limits.depth;
+    ) -> Result<Result<Message, Refusal>, RequestError> {
+        let depth = snapshot.config.limits.depth;
         if body.len() <= LARGE {
             return Ok(jsonrpc::parse(body, depth, SentBy::Client));
         }
         Box::pin(async move {
             let turn = self.apart.turn(principal.key()).await;
-            let turn = turn.map_err(|_| Problem::too_many_judgements(self.apart.limit().expected_wait()))?;
+            let turn = turn.map_err(|_| RequestError::too_many_judgements(self.apart.limit().expected_wait()))?;
             Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
         })
         .await
@@ -102,7 +102,7 @@ impl Gateway {
     /// Picks the era of a message (protocol: versioning) and hands it to that era's steps.
     pub(crate) async fn message(
         self: &Arc<Self>,
-        setup: Arc<Setup>,
+        snapshot: Arc<Snapshot>,
         principal: Principal,
         inbound: &Inbound,
         message: Message,
@@ -114,16 +114,16 @@ impl Gateway {
                     session.answer(&response);
                     Reply::accepted()
                 }
-                None => self.no_session(inbound, None),
+                None => self.refuse_unknown_session(inbound, None),
             },
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
                 match choose(&request, &inbound.headers) {
-                    Chosen::Modern => modern::receive(self, setup, principal, inbound, request).await,
-                    Chosen::Initialize => legacy::initialize(self, &setup, principal, inbound, &request),
+                    Chosen::Modern => modern::receive(self, snapshot, principal, inbound, request).await,
+                    Chosen::Initialize => legacy::initialize(self, &snapshot, principal, inbound, &request),
                     Chosen::Legacy => match self.session(session_id, &principal, inbound) {
-                        Some(session) => legacy::receive(self, setup, principal, session, inbound, request).await,
-                        None => self.no_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
+                        Some(session) => legacy::receive(self, snapshot, principal, session, inbound, request).await,
+                        None => self.refuse_unknown_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
                     },
                 }
             }

@@ -34,11 +34,11 @@ const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
 /// An error on its way to a client. As small as a pointer, so that what succeeds does not carry room for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Problem(Box<Inside>);
+pub(crate) struct RequestError(Box<ErrorParts>);
 
-/// What a [`Problem`] is made of.
+/// What a [`RequestError`] is made of.
 #[derive(Clone, Debug)]
-pub(crate) struct Inside {
+pub(crate) struct ErrorParts {
     pub(crate) code: i64,
     pub(crate) message: Cow<'static, str>,
     pub(crate) data: Option<Value>,
@@ -57,24 +57,24 @@ pub(crate) struct Inside {
     pub(crate) outcome: Outcome,
 }
 
-impl Deref for Problem {
-    type Target = Inside;
+impl Deref for RequestError {
+    type Target = ErrorParts;
 
-    fn deref(&self) -> &Inside {
+    fn deref(&self) -> &ErrorParts {
         &self.0
     }
 }
 
-impl DerefMut for Problem {
-    fn deref_mut(&mut self) -> &mut Inside {
+impl DerefMut for RequestError {
+    fn deref_mut(&mut self) -> &mut ErrorParts {
         &mut self.0
     }
 }
 
-impl Problem {
+impl RequestError {
     #[cold]
     pub(crate) fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Inside {
+        Self(Box::new(ErrorParts {
             code,
             message: message.into(),
             data: None,

@@ -19,10 +19,10 @@ use lockgate_upstream::{Answer, AnswerKind};
 use serde_json::Value;
 
 use crate::authorize::Permitted;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::Text;
-use crate::rescue::Problem;
-use crate::state;
+use crate::rescue::RequestError;
+use crate::tokens;
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;
@@ -35,25 +35,25 @@ const MAX_VALUES: usize = 100;
 
 /// Writes the response. What is copied of a large one takes room in `budget` first.
 pub(crate) fn write(
-    asked: &Asked,
+    context: &RequestContext,
     permitted: &Permitted,
     answer: &Answer,
     budget: &Arc<Budget>,
-) -> Result<Text, Problem> {
+) -> Result<Text, RequestError> {
     let text = &answer.text;
     let rule = permitted.response().map(|rule| &**rule);
     if let Some(most) = rule.and_then(|rule| rule.too_large(text.len())) {
-        return Err(too_large(asked, text.len(), most));
+        return Err(too_large(context, text.len(), most));
     }
-    let slug = asked.view.namespaced.then(|| permitted.server().slug());
-    let _copies = hold_copies(asked, permitted, answer, budget)?;
+    let slug = context.view.namespaced.then(|| permitted.server().slug());
+    let _copies = hold_copies(context, permitted, answer, budget)?;
     let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
-    write::result_head(&mut head, asked.request.id());
+    write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
-    if asked.era() == Era::Modern {
-        modern_head(&mut object, asked, answer);
+    if context.era() == Era::Modern {
+        modern_head(&mut object, context, answer);
     }
-    meta(&mut object, asked, answer, rule);
+    meta(&mut object, context, answer, rule);
     let mut kept: Vec<&Member> = Vec::new();
     let mut changed = Vec::new();
     let mut requests = None;
@@ -61,7 +61,7 @@ pub(crate) fn write(
         let name = member.name_bytes(text);
         let clean = rule.and_then(|rule| scrub::member(rule, answer.kind, &member.name(text), member.value.of(text)));
         let value = clean.as_deref().unwrap_or(member.value.of(text));
-        let change = rewrite(asked, permitted, answer, &name, value, slug)?;
+        let change = rewrite(context, permitted, answer, &name, value, slug)?;
         if *name == *b"inputRequests" {
             requests = Some(value.to_vec());
         }
@@ -73,7 +73,7 @@ pub(crate) fn write(
     }
     if answer.kind == AnswerKind::InputRequired {
         let (slug, target) = (permitted.server().slug(), permitted.target());
-        let sealed = state::seal(asked, slug, target, answer.member("requestState"), requests.as_deref());
+        let sealed = tokens::seal(context, slug, target, answer.member("requestState"), requests.as_deref());
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
     if text.len() > COPIED {
@@ -100,31 +100,31 @@ fn is_builtin(permitted: &Permitted) -> bool {
 
 /// Room for the copies that a large answer is rewritten with, and for itself where nothing has counted it.
 fn hold_copies(
-    asked: &Asked,
+    context: &RequestContext,
     permitted: &Permitted,
     answer: &Answer,
     budget: &Arc<Budget>,
-) -> Result<Option<Hold>, Problem> {
+) -> Result<Option<Hold>, RequestError> {
     if answer.text.len() <= COPIED {
         return Ok(None);
     }
     let uncounted = if is_builtin(permitted) { answer.text.len() } else { 0 };
     let rule = permitted.response().map(|rule| &**rule);
     let mut copies = Hold::none(Arc::clone(budget));
-    let taken = copies.admit(bytes_of_copies(asked, answer, rule) + uncounted);
-    taken.map_err(|_| Problem::no_memory())?;
+    let taken = copies.admit(bytes_of_copies(context, answer, rule) + uncounted);
+    taken.map_err(|_| RequestError::no_memory())?;
     Ok(Some(copies))
 }
 
 /// Bytes of the copies that a large answer is rewritten with, besides what stays of it.
-fn bytes_of_copies(asked: &Asked, answer: &Answer, rule: Option<&Response>) -> usize {
+fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Response>) -> usize {
     let text = &answer.text;
     if rule.is_some() {
         return text.len() * 2;
     }
     let adapted = |member: &&Member| {
         let is_content = matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
-        is_content && list::may_adapt(member.value.of(text), asked.view.namespaced, asked.revision)
+        is_content && list::may_adapt(member.value.of(text), context.view.namespaced, context.revision)
     };
     answer.members().iter().filter(adapted).map(|member| member.value.of(text).len()).sum()
 }
@@ -184,14 +184,14 @@ fn is_run(all: &[Member], kept: &[&Member]) -> bool {
     all.get(from..from + kept.len()).is_some_and(|run| run.iter().zip(kept).all(|(a, b)| a == *b))
 }
 
-fn modern_head(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
+fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answer) {
     let kind: &[u8] = match answer.kind {
         AnswerKind::InputRequired => b"\"input_required\"",
         AnswerKind::Task => b"\"task\"",
         AnswerKind::Complete | AnswerKind::Error => b"\"complete\"",
     };
     object.raw("resultType", kind);
-    if asked.request.method == Method::ResourcesRead && answer.kind == AnswerKind::Complete {
+    if context.request.method == Method::ResourcesRead && answer.kind == AnswerKind::Complete {
         let ttl = answer.member("ttlMs").filter(|t| t.iter().all(u8::is_ascii_digit));
         object.raw("ttlMs", ttl.unwrap_or(b"0"));
         object.raw("cacheScope", b"\"private\"");
@@ -199,18 +199,18 @@ fn modern_head(object: &mut Object<'_>, asked: &Asked, answer: &Answer) {
 }
 
 /// The server's end-to-end `_meta`, and in the modern era our own identity.
-fn meta(object: &mut Object<'_>, asked: &Asked, answer: &Answer, rule: Option<&Response>) {
+fn meta(object: &mut Object<'_>, context: &RequestContext, answer: &Answer, rule: Option<&Response>) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
     let clean = rule.and_then(|rule| scrub::texts::texts(rule, "_meta", raw));
     let raw = clean.as_deref().unwrap_or(raw);
     let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
-    let modern = asked.era() == Era::Modern;
+    let modern = context.era() == Era::Modern;
     if !modern && !meta::has_end_to_end(raw, &members) {
         return;
     }
     let mut inner = Object::open(object.key("_meta"));
     if modern {
-        inner.raw(meta::SERVER_INFO, &asked.setup.info);
+        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
     }
     meta::copy_end_to_end(&mut inner, raw, &members);
     inner.close();
@@ -223,45 +223,45 @@ enum Change {
 }
 
 fn rewrite(
-    asked: &Asked,
+    context: &RequestContext,
     permitted: &Permitted,
     answer: &Answer,
     name: &[u8],
     value: &[u8],
     slug: Option<&str>,
-) -> Result<Change, Problem> {
-    let modern = asked.era() == Era::Modern;
+) -> Result<Change, RequestError> {
+    let modern = context.era() == Era::Modern;
     Ok(match name {
         b"resultType" | b"_meta" => Change::Drop,
         b"ttlMs" if answer.kind == AnswerKind::Task || is_task(permitted.method()) => Change::Keep,
         b"ttlMs" | b"cacheScope" => Change::Drop,
         b"content" | b"contents" | b"messages" | b"result" => {
-            list::adapt_content(value, slug, asked.revision).map_or(Change::Keep, Change::To)
+            list::adapt_content(value, slug, context.revision).map_or(Change::Keep, Change::To)
         }
-        b"structuredContent" if !modern && !takes_structured(asked.revision, value) => Change::Drop,
+        b"structuredContent" if !modern && !takes_structured(context.revision, value) => Change::Drop,
         b"taskId" if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value).unwrap_or_default();
-            let token = state::seal_task(asked, permitted.server().slug(), &own);
+            let token = tokens::seal_task(context, permitted.server().slug(), &own);
             Change::To(write::quoted(&token.ok_or_else(|| broken(permitted, "a task id that is too long"))?))
         }
         b"taskId" if is_task(permitted.method()) => {
-            Change::To(write::quoted(&asked.request.param_str("taskId").unwrap_or_default()))
+            Change::To(write::quoted(&context.request.param_str("taskId").unwrap_or_default()))
         }
         // One of ours stands for it, also where the server gave none.
         b"requestState" if answer.kind == AnswerKind::InputRequired => Change::Drop,
-        b"inputRequests" => questions(asked, permitted, value, slug)?,
+        b"inputRequests" => questions(context, permitted, value, slug)?,
         b"completion" => completion(value),
         _ => Change::Keep,
     })
 }
 
 /// A result that policy has no room for: a tool's answer that the model can act on, an error for everything else.
-fn too_large(asked: &Asked, bytes: usize, most: u64) -> Problem {
+fn too_large(context: &RequestContext, bytes: usize, most: u64) -> RequestError {
     let words =
         format!("the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part of it");
-    match asked.request.method {
-        Method::ToolsCall => Problem::tool_error(words, asked.era()),
-        _ => Problem::new(lockgate_protocol::code::INTERNAL, words),
+    match context.request.method {
+        Method::ToolsCall => RequestError::tool_error(words, context.era()),
+        _ => RequestError::new(lockgate_protocol::code::INTERNAL, words),
     }
 }
 
@@ -269,9 +269,9 @@ fn is_task(method: Method) -> bool {
     matches!(method, Method::TasksGet | Method::TasksUpdate | Method::TasksCancel)
 }
 
-fn broken(permitted: &Permitted, what: &str) -> Problem {
+fn broken(permitted: &Permitted, what: &str) -> RequestError {
     let slug = permitted.server().slug();
-    Problem::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
+    RequestError::new(lockgate_protocol::code::INTERNAL, format!("server {slug} sent {what}"))
 }
 
 /// Structured content came in 2025-06-18, for objects only; 2026-07-28 takes any.
@@ -280,7 +280,7 @@ fn takes_structured(revision: Revision, value: &[u8]) -> bool {
 }
 
 /// The server may ask only what the client declared; each question says who asks.
-fn questions(asked: &Asked, permitted: &Permitted, value: &[u8], slug: Option<&str>) -> Result<Change, Problem> {
+fn questions(context: &RequestContext, permitted: &Permitted, value: &[u8], slug: Option<&str>) -> Result<Change, RequestError> {
     let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(value) else {
         return Err(broken(permitted, "questions that are not an object"));
     };
@@ -291,7 +291,7 @@ fn questions(asked: &Asked, permitted: &Permitted, value: &[u8], slug: Option<&s
     for question in all.values_mut() {
         let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
         let params = question.get("params").map(Value::to_string).unwrap_or_else(|| "{}".into());
-        if !question::may_ask(&asked.caller.capabilities, method, params.as_bytes(), asked.revision) {
+        if !question::may_ask(&context.caller.capabilities, method, params.as_bytes(), context.revision) {
             return Err(broken(permitted, "a question that the client did not declare that it can answer"));
         }
         if let Some(slug) = slug.filter(|_| method == Method::Elicit) {

@@ -10,14 +10,14 @@ use crate::face::Endpoint;
 
 /// What policy knows of a caller at an endpoint.
 #[derive(Clone)]
-pub(crate) struct Standing {
+pub(crate) struct CallerRights {
     pub(crate) principal: Principal,
     pub(crate) class: Arc<Class>,
     /// The path of the endpoint; empty where no policy looks at it.
     path: Cow<'static, str>,
 }
 
-impl Standing {
+impl CallerRights {
     pub(crate) fn new(policy: &Policy, principal: Principal, endpoint: &Endpoint) -> Self {
         if let Some(class) = policy.everybody() {
             return Self { principal, class: Arc::clone(class), path: Cow::Borrowed("") };

@@ -28,7 +28,7 @@ pub(crate) use subscribed::{Subscribed, covers};
 use crate::catalog::{View, mark::ListMarks};
 use crate::face::Endpoint;
 use crate::log_message::write_log_message;
-use crate::shares::{Share, Shares};
+use crate::quota::{QuotaPermit, Quotas};
 use lockgate_admission::budget::Budget;
 
 /// Calls of one session that run and can be cancelled.
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     /// Servers can ask its client things.
     pub(crate) interactive: bool,
     /// What servers offer to such clients alone has been waited for.
-    pub(crate) surveyed: AtomicBool,
+    pub(crate) survey_awaited: AtomicBool,
     /// Log level, plus one; 0 when none was set.
     level: AtomicU8,
     /// Milliseconds since the table's epoch.
@@ -63,7 +63,7 @@ pub(crate) struct Session {
     state: Mutex<Option<Box<State>>>,
     limits: Limits,
     budget: Arc<Budget>,
-    _share: Share,
+    _share: QuotaPermit,
     this: Weak<Self>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Sessions {
     table: dashmap::DashMap<Box<str>, Arc<Session>>,
     epoch: Instant,
     next_key: AtomicU64,
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     budget: Arc<Budget>,
 }
 
@@ -153,7 +153,7 @@ impl Sessions {
             revision,
             interactive,
             lists: Mutex::new(view.marks(interactive)),
-            surveyed: AtomicBool::new(false),
+            survey_awaited: AtomicBool::new(false),
             capabilities: carried,
             level: AtomicU8::new(0),
             touched: AtomicU64::new(self.now()),
@@ -331,7 +331,7 @@ impl Session {
     }
 
     /// Tells the client of lists that are not those it was last told of.
-    pub(crate) fn tell_changes(&self, view: Option<&View>) {
+    pub(crate) fn notify_changes(&self, view: Option<&View>) {
         let marks = view.map_or_else(ListMarks::none, |view| view.marks(self.interactive));
         let before = std::mem::replace(&mut *self.lists.lock(), marks);
         for kind in before.changes(marks) {

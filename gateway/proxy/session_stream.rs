@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::face::{Events, Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::session::{Log, Reader, Session};
-use crate::streams::Open;
+use crate::streams::OpenStream;
 
 /// How long a client waits before it resumes a stream, in milliseconds.
 const RETRY_MS: u64 = 1000;
@@ -35,7 +35,7 @@ pub(crate) fn events(
     session: &Arc<Session>,
     reader: Reader,
     first: Option<Outgoing>,
-    open: Option<Open>,
+    open: Option<OpenStream>,
 ) -> Events {
     // A call may still end while the gateway stops; what is outside of calls ends with its clients' leave to stay.
     let stopping = if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };

@@ -19,7 +19,7 @@ pub struct Rules {
 
 /// A configuration that the request path cannot work with.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum RulesError {
     #[error("policy: {0}")]
     Policy(String),
     #[error("secret: {0}")]
@@ -29,7 +29,7 @@ pub enum Unusable {
 }
 
 /// Everything that configuration decides, replaced as one.
-pub(crate) struct Setup {
+pub(crate) struct Snapshot {
     pub(crate) config: Config,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) policy: Arc<Policy>,
@@ -41,12 +41,12 @@ pub(crate) struct Setup {
     pub(crate) info: Arc<[u8]>,
 }
 
-impl Setup {
+impl Snapshot {
     /// `old` is what this one replaces: sealed tokens and counts outlive a reload.
-    pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, Unusable> {
+    pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
         let Rules { config, authn, policy } = rules;
         let separator: Separator =
-            config.names.separator.parse().map_err(|_| Unusable::Separator(config.names.separator.clone()))?;
+            config.names.separator.parse().map_err(|_| RulesError::Separator(config.names.separator.clone()))?;
         let sealer = match (&config.secret, old) {
             (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
             // Without a secret of their own, tokens live as long as the process, through reloads.
@@ -62,7 +62,7 @@ impl Setup {
             limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
             policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
                 let first = mistakes.into_iter().next();
-                Unusable::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
+                RulesError::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
             })?),
             naming: Naming { separator, max_length: config.names.max_length },
             sealer,

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockgate_authn::Principal;
 
-use crate::shares::{Share, Shares};
+use crate::quota::{QuotaPermit, Quotas};
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Streams {
     all: AtomicUsize,
-    waiting: Arc<Shares>,
+    waiting: Arc<Quotas>,
 }
 
-/// One open stream. Counted until it is dropped.
-pub struct Open {
+/// One open stream. CallRecord until it is dropped.
+pub struct OpenStream {
     streams: Arc<Streams>,
     /// Of those that wait for news.
-    _share: Option<Share>,
+    _share: Option<QuotaPermit>,
 }
 
 impl Streams {
@@ -28,23 +28,23 @@ impl Streams {
     }
 
     /// A stream of a call: it ends with the call, and is bounded like calls are.
-    pub(crate) fn of_call(self: &Arc<Self>) -> Open {
+    pub(crate) fn of_call(self: &Arc<Self>) -> OpenStream {
         self.counted(None)
     }
 
     /// A stream that waits for news; `None` when its principal has `limit` of them already.
-    pub(crate) fn open(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<Open> {
+    pub(crate) fn open(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<OpenStream> {
         let share = self.waiting.take(principal, limit)?;
         Some(self.counted(Some(share)))
     }
 
-    fn counted(self: &Arc<Self>, share: Option<Share>) -> Open {
+    fn counted(self: &Arc<Self>, share: Option<QuotaPermit>) -> OpenStream {
         self.all.fetch_add(1, Ordering::Relaxed);
-        Open { streams: Arc::clone(self), _share: share }
+        OpenStream { streams: Arc::clone(self), _share: share }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.streams.all.fetch_sub(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use lockgate_upstream::ListKind;
 use super::Catalog;
 use super::entry::{Entry, category};
 use crate::face::Endpoint;
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 
 /// The rule that is named for a tool that waits for somebody to look at it.
 const QUARANTINE: &str = "pins";
@@ -20,7 +20,7 @@ const QUARANTINE: &str = "pins";
 pub(crate) struct Asking<'a> {
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) policy: &'a Policy,
-    pub(crate) standing: &'a Standing,
+    pub(crate) rights: &'a CallerRights,
     pub(crate) naming: Naming,
 }
 
@@ -87,8 +87,8 @@ impl Asking<'_> {
     }
 
     fn rule(&self, target: &Target<'_>) -> Option<Arc<str>> {
-        let subject = self.standing.subject();
-        let question = self.standing.question(&subject, target);
-        self.policy.hides(&self.policy.verdict(&self.standing.class, &question))
+        let subject = self.rights.subject();
+        let question = self.rights.question(&subject, target);
+        self.policy.hides(&self.policy.verdict(&self.rights.class, &question))
     }
 }

@@ -31,8 +31,8 @@ impl View {
         let category_name = category.as_deref();
         let target =
             Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };
-        let subject = self.standing.subject();
-        let verdict = self.policy.verdict(&self.standing.class, &self.standing.question(&subject, &target));
+        let subject = self.rights.subject();
+        let verdict = self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
         verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
     }
 

@@ -11,7 +11,7 @@ use lockgate_upstream::{ListKind, Upstream};
 use super::entry::{Entry, Seen, index};
 use super::mark::ListMarks;
 use super::rendered::Rendered;
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 
 /// What an entry takes in a view, beside its name and text: its place in the tables of names and lists.
 const ENTRY_WEIGHT: usize = 512;
@@ -45,7 +45,7 @@ pub(crate) struct View {
     pub(super) marks: [OnceLock<ListMarks>; 2],
     /// Whose view it is: of everybody in the same class.
     pub(super) policy: Arc<Policy>,
-    pub(super) standing: Standing,
+    pub(super) rights: CallerRights,
 }
 
 impl View {

@@ -15,13 +15,13 @@ const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Views {
-    kept: RwLock<Kept>,
+    kept: RwLock<KeptViews>,
     /// Counts uses, so that it is known which view was used last.
     uses: AtomicU64,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptViews {
     by_endpoint: HashMap<Endpoint, HashMap<[u8; 16], KeptView>>,
     weight: usize,
 }
@@ -62,7 +62,7 @@ impl Views {
 
     /// Forgets all of them: other rules apply now.
     pub(crate) fn clear(&self) {
-        *self.kept.write() = Kept::default();
+        *self.kept.write() = KeptViews::default();
     }
 
     fn count_use(&self) -> u64 {
@@ -70,7 +70,7 @@ impl Views {
     }
 }
 
-impl Kept {
+impl KeptViews {
     /// `false` when there is none.
     fn drop_least_used(&mut self) -> bool {
         let all = self.by_endpoint.iter().flat_map(|(endpoint, classes)| {

@@ -11,11 +11,11 @@ use lockgate_upstream::ListKind;
 use serde_json::{Value, json};
 
 use crate::catalog::View;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::Text;
-use crate::rescue::Problem;
-use crate::snapshot::Setup;
-use crate::{list, state};
+use crate::rescue::RequestError;
+use crate::snapshot::Snapshot;
+use crate::{list, tokens};
 
 /// How long a cursor can be used.
 const CURSOR_LIFE: u64 = 3600;
@@ -25,18 +25,18 @@ const DEGRADED_TTL_MS: u64 = 2_000;
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 
 /// One page of a merged list: our head and tail around bytes that were written once.
-pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
-    let limits = &asked.setup.config.limits;
-    let list = list::pages(&asked.view, kind, asked.revision, asked.can_be_asked(), limits.page_items);
-    let bind = asked.bind();
-    let bound = [bind[0], bind[1], bind[2], asked.request.method.as_str().as_bytes()];
-    let invalid = || Problem::invalid("the cursor is not valid any more; start again without one");
-    let number = match asked.request.param("cursor") {
+pub(super) fn page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
+    let limits = &context.snapshot.config.limits;
+    let list = list::pages(&context.view, kind, context.revision, context.can_be_asked(), limits.page_items);
+    let bind = context.bind();
+    let bound = [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()];
+    let invalid = || RequestError::invalid("the cursor is not valid any more; start again without one");
+    let number = match context.request.param("cursor") {
         None => 0,
         Some(raw) => {
             let token = scan::as_str(raw).ok_or_else(invalid)?;
             let plain =
-                asked.setup.sealer.open(Purpose::Cursor, &bound, state::now(), &token).map_err(|_| invalid())?;
+                context.snapshot.sealer.open(Purpose::Cursor, &bound, tokens::now(), &token).map_err(|_| invalid())?;
             let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
             if plain.0 != list.mark {
                 return Err(invalid());
@@ -46,19 +46,19 @@ pub(super) fn page(asked: &Asked, kind: ListKind) -> Result<Text, Problem> {
     };
     let page = list.pages.get(number).cloned().ok_or_else(invalid)?;
     let mut head = Vec::with_capacity(256);
-    write::result_head(&mut head, asked.request.id());
+    write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
-    if asked.era() == Era::Modern {
-        cache_hints(&mut object, &asked.view);
+    if context.era() == Era::Modern {
+        cache_hints(&mut object, &context.view);
     }
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
-        let expires = state::now() + CURSOR_LIFE;
-        if let Ok(cursor) = asked.setup.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
+        let expires = tokens::now() + CURSOR_LIFE;
+        if let Ok(cursor) = context.snapshot.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
             object.string("nextCursor", &cursor);
         }
     }
-    list_meta(&mut object, asked);
+    list_meta(&mut object, context);
     object.key(kind.member());
     Ok(Text::Shared([head.into(), page, Bytes::from_static(b"}}")]))
 }
@@ -75,18 +75,18 @@ fn ttl_ms(view: &View) -> u64 {
 }
 
 /// Who we are (modern), and which servers' items are missing.
-fn list_meta(object: &mut Object<'_>, asked: &Asked) {
-    let missing = !asked.view.degraded.is_empty();
-    let modern = asked.era() == Era::Modern;
+fn list_meta(object: &mut Object<'_>, context: &RequestContext) {
+    let missing = !context.view.degraded.is_empty();
+    let modern = context.era() == Era::Modern;
     if !modern && !missing {
         return;
     }
     let mut inner = Object::open(object.key("_meta"));
     if modern {
-        inner.raw(meta::SERVER_INFO, &asked.setup.info);
+        inner.raw(meta::SERVER_INFO, &context.snapshot.info);
     }
     if missing {
-        inner.raw(meta::DEGRADED, degraded(&asked.view).to_string().as_bytes());
+        inner.raw(meta::DEGRADED, degraded(&context.view).to_string().as_bytes());
     }
     inner.close();
 }
@@ -96,28 +96,28 @@ fn degraded(view: &View) -> Value {
     view.degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect()
 }
 
-pub(super) fn discover(asked: &Asked) -> Text {
+pub(super) fn discover(context: &RequestContext) -> Text {
     let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": versions,
-        "capabilities": Offers::modern(asked.view.offers),
-        "ttlMs": ttl_ms(&asked.view),
+        "capabilities": Offers::modern(context.view.offers),
+        "ttlMs": ttl_ms(&context.view),
         "cacheScope": "private",
-        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&asked.setup.info).unwrap_or_default()},
+        "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&context.snapshot.info).unwrap_or_default()},
     });
-    if !asked.view.degraded.is_empty() {
-        result["_meta"][meta::DEGRADED] = degraded(&asked.view);
+    if !context.view.degraded.is_empty() {
+        result["_meta"][meta::DEGRADED] = degraded(&context.view);
     }
-    if let Some(text) = instructions(&asked.setup, &asked.view) {
+    if let Some(text) = instructions(&context.snapshot, &context.view) {
         result["instructions"] = text.into();
     }
-    Text::Whole(write::result(asked.request.id(), result.to_string().as_bytes()).into())
+    Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into())
 }
 
 /// The servers' instructions under headings, up to a bound.
-pub(crate) fn instructions(setup: &Setup, view: &View) -> Option<String> {
-    let mut all = setup.config.instructions.clone().unwrap_or_default();
+pub(crate) fn instructions(snapshot: &Snapshot, view: &View) -> Option<String> {
+    let mut all = snapshot.config.instructions.clone().unwrap_or_default();
     for (slug, text) in &view.instructions {
         if all.len() + text.len() > MAX_INSTRUCTIONS {
             continue;

@@ -11,15 +11,15 @@ use lockgate_upstream::Upstream;
 
 use futures_util::future::BoxFuture;
 
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::Text;
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 use crate::session::Log;
 
 /// How long a client that lost the stream of its call may take to come back, while others want the call's place.
 const AWAY: Duration = Duration::from_secs(10);
 
-pub(super) type Work = BoxFuture<'static, (Box<Asked>, Result<Text, Problem>)>;
+pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
 
 /// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
 /// cancelled it. There it goes on for as long as nobody else wants its place.
@@ -38,7 +38,7 @@ impl Detached {
     }
 
     /// The call, to be finished elsewhere.
-    pub(super) async fn take(mut self) -> (Box<Asked>, Result<Text, Problem>) {
+    pub(super) async fn take(mut self) -> (Box<RequestContext>, Result<Text, RequestError>) {
         match self.work.take() {
             Some(work) => work.await,
             None => std::future::pending().await,
@@ -47,7 +47,7 @@ impl Detached {
 }
 
 impl Future for Detached {
-    type Output = (Box<Asked>, Result<Text, Problem>);
+    type Output = (Box<RequestContext>, Result<Text, RequestError>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(work) = self.work.as_mut() else { return Poll::Pending };

@@ -13,25 +13,25 @@ use serde_json::json;
 
 use crate::authorize::{Permitted, authorize};
 use crate::catalog::View;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::dispatch;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 use crate::session::{Session, Subscribed};
 
-pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    let permitted = authorize(asked).and_then(|permitted| {
+pub(super) async fn subscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+    let permitted = authorize(context).and_then(|permitted| {
         let known = permitted.server().catalog();
         let cannot = known.version > 0 && !known.offers.subscribe;
         // Said only of what is there: of anything else it would be known whose it would be.
-        if cannot { Err(Problem::no_subscriptions(permitted.server().slug())) } else { Ok(permitted) }
+        if cannot { Err(RequestError::no_subscriptions(permitted.server().slug())) } else { Ok(permitted) }
     });
-    let permitted = permitted.inspect_err(|problem| dispatch::audit_denial(gateway, asked, problem))?;
-    gateway.sole.note(asked.principal.key());
-    let ticket = dispatch::audit_leave(gateway, asked, &permitted, None)?;
+    let permitted = permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
+    gateway.single_principal.record(context.principal.key());
+    let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
-    let done = subscribe_to(asked, &permitted).await;
+    let done = subscribe_to(context, &permitted).await;
     if let Some(ticket) = ticket {
         let outcome = done.as_ref().err().map_or(Outcome::Ok, |problem| problem.outcome);
         ticket.finish(outcome, began.elapsed());
@@ -39,30 +39,30 @@ pub(super) async fn subscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Pr
     done
 }
 
-async fn subscribe_to(asked: &Asked, permitted: &Permitted) -> Result<(), Problem> {
-    let Some(session) = &asked.session else { return Ok(()) };
-    let exposed = asked.request.param_str("uri").unwrap_or_default();
+async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result<(), RequestError> {
+    let Some(session) = &context.session else { return Ok(()) };
+    let exposed = context.request.param_str("uri").unwrap_or_default();
     let server = permitted.server();
-    match session.subscribe(&exposed, server.slug(), permitted.target(), asked.setup.config.limits.subscriptions) {
+    match session.subscribe(&exposed, server.slug(), permitted.target(), context.snapshot.config.limits.subscriptions) {
         Subscribed::Already => Ok(()),
-        Subscribed::TooMany => Err(Problem::invalid("too many subscriptions (limits.subscriptions)")),
+        Subscribed::TooMany => Err(RequestError::invalid("too many subscriptions (limits.subscriptions)")),
         Subscribed::New => {
             let result = server.subscribe(permitted.target()).await;
             result.map_err(|failure| {
                 session.unsubscribe(&exposed);
                 match failure.kind {
-                    FailureKind::NotFound => Problem::unknown_resource(&exposed, asked.era()),
-                    _ => Problem::failed(server.slug(), &failure),
+                    FailureKind::NotFound => RequestError::unknown_resource(&exposed, context.era()),
+                    _ => RequestError::failed(server.slug(), &failure),
                 }
             })
         }
     }
 }
 
-pub(super) fn unsubscribe(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
-    let uri = asked.request.param_str("uri").ok_or_else(|| Problem::invalid("`params.uri` must be a string"))?;
-    let Some((slug, own)) = asked.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else { return Ok(()) };
-    if let Some(server) = gateway.hub.servers().into_iter().find(|s| s.slug() == slug) {
+pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+    let uri = context.request.param_str("uri").ok_or_else(|| RequestError::invalid("`params.uri` must be a string"))?;
+    let Some((slug, own)) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else { return Ok(()) };
+    if let Some(server) = gateway.directory.servers().into_iter().find(|s| s.slug() == slug) {
         tokio::spawn(async move { server.unsubscribe(&own).await });
     }
     Ok(())

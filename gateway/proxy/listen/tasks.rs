@@ -13,10 +13,10 @@ use lockgate_upstream::{BoxFuture, Upstream};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::{Task, needs_tasks, task_behind};
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::Gateway;
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 
 /// The tasks of one listen.
 #[derive(Default)]
@@ -38,15 +38,15 @@ struct Followed {
 
 impl Tasks {
     /// What a listen asks for; tasks that are not this caller's are left out, like those that do not exist.
-    pub(super) fn wanted(asked: &Asked, filter: &Map<String, Value>) -> Result<Self, Problem> {
+    pub(super) fn wanted(context: &RequestContext, filter: &Map<String, Value>) -> Result<Self, RequestError> {
         let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
-        needs_tasks(asked)?;
+        needs_tasks(context)?;
         let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
-        if ids.len() > asked.setup.config.limits.subscriptions {
-            return Err(Problem::invalid("too many tasks in one listen (limits.subscriptions)"));
+        if ids.len() > context.snapshot.config.limits.subscriptions {
+            return Err(RequestError::invalid("too many tasks in one listen (limits.subscriptions)"));
         }
         let followed = |token: &str| {
-            let Task { server, own, .. } = task_behind(asked, token)?;
+            let Task { server, own, .. } = task_behind(context, token)?;
             Some(Followed { server, own, token: token.to_owned(), granted: false, reading: false, again: false })
         };
         let mut tasks = Self::default();
@@ -65,33 +65,33 @@ impl Tasks {
     }
 
     /// A server has news of a task.
-    pub(super) fn news(&mut self, slug: &str, own: &str, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+    pub(super) fn read_changed(&mut self, slug: &str, own: &str, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
         let at = self.all.iter().position(|task| task.server.slug() == slug && task.own == own);
         if let Some(at) = at {
             self.read(at, &read);
         }
     }
 
-    /// News were lost: every task may have some.
-    pub(super) fn missed(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+    /// Change were lost: every task may have some.
+    pub(super) fn read_all(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
         for at in 0..self.all.len() {
             self.read(at, &read);
         }
     }
 
-    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) {
+    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
         let Some(task) = self.all.get_mut(at) else { return };
         if task.reading {
             task.again = true;
             return;
         }
-        let Some((gateway, asked)) = read(&task.token) else { return };
+        let Some((gateway, context)) = read(&task.token) else { return };
         (task.reading, task.again) = (true, false);
-        self.reading.push(Box::pin(async move { (at, answer(&gateway, asked).await) }));
+        self.reading.push(Box::pin(async move { (at, answer(&gateway, context).await) }));
     }
 
     /// The next task that has been read; waits for ever while there is nothing to read. Cancel safe.
-    pub(super) async fn next(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<Asked>)>) -> Option<Response> {
+    pub(super) async fn next(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) -> Option<Response> {
         let Some((at, found)) = self.reading.next().await else { return std::future::pending().await };
         let again = self.all.get_mut(at).is_some_and(|task| {
             task.reading = false;
@@ -122,9 +122,9 @@ pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
     }
 }
 
-async fn answer(gateway: &Gateway, asked: Box<Asked>) -> Option<Response> {
-    let depth = asked.setup.config.limits.depth;
-    let text = dispatch::nested(gateway, asked).await.ok()?.into_bytes();
+async fn answer(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
+    let depth = context.snapshot.config.limits.depth;
+    let text = dispatch::nested(gateway, context).await.ok()?.into_bytes();
     match jsonrpc::parse(text, depth, SentBy::Server) {
         Ok(Message::Response(response)) => Some(response),
         _ => None,

@@ -8,9 +8,9 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::{Value, json};
 
-use super::Problem;
+use super::RequestError;
 use crate::authorize::Permitted;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::response::scrub;
 
 /// Deepest nesting of a required capability that is compared.
@@ -20,13 +20,13 @@ const MAX_DATA: usize = 1 << 20;
 /// Longest message that is passed on, in bytes.
 const MAX_MESSAGE: usize = 64 << 10;
 
-impl Problem {
+impl RequestError {
     /// The answer to a request that a server refused.
-    pub(crate) fn relayed(asked: &Asked, permitted: &Permitted, error: ErrorObject, text: &[u8]) -> Self {
+    pub(crate) fn relayed(context: &RequestContext, permitted: &Permitted, error: ErrorObject, text: &[u8]) -> Self {
         let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
         match permitted.method() {
             // In the same words as for a resource that policy hides.
-            Method::ResourcesRead if is_missing(asked, permitted, error.code) => {
+            Method::ResourcesRead if is_missing(context, permitted, error.code) => {
                 let server = permitted.server().slug();
                 tracing::debug!(
                     server,
@@ -34,29 +34,29 @@ impl Problem {
                     words = &*error.message(text),
                     "the server has no such resource"
                 );
-                let uri = asked.request.param_str("uri").unwrap_or_default();
-                return Self::unknown_resource(&uri, asked.era());
+                let uri = context.request.param_str("uri").unwrap_or_default();
+                return Self::unknown_resource(&uri, context.era());
             }
             // The method is ours to know: what the server means is that it has no such tool any more.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
-                return Self::unknown("tool", &asked.request.param_str("name").unwrap_or_default());
+                return Self::unknown("tool", &context.request.param_str("name").unwrap_or_default());
             }
             _ => {}
         }
-        let mut problem = translated(asked, error, text, peer);
+        let mut problem = translated(context, error, text, peer);
         if let Some(rule) = permitted.response() {
             scrub::problem(rule, &mut problem);
         }
-        problem.about(asked.request.param("uri"))
+        problem.about(context.request.param("uri"))
     }
 
     /// Names the resource that the client asked for, where the server named its own.
     fn about(mut self, uri: Option<&[u8]>) -> Self {
-        let asked = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
-        if let (Some(asked), Some(Value::Object(data))) = (asked, &mut self.data)
+        let context = uri.and_then(|raw| serde_json::from_slice::<Value>(raw).ok());
+        if let (Some(context), Some(Value::Object(data))) = (context, &mut self.data)
             && let Some(named) = data.get_mut("uri")
         {
-            *named = asked;
+            *named = context;
         }
         self
     }
@@ -64,26 +64,26 @@ impl Problem {
 
 /// Whether a server says with this code that it has no such resource. Many servers say it with the code for wrong
 /// parameters, in either era, and a read has no other ones unless it is a later round; some say it with no code at all.
-fn is_missing(asked: &Asked, permitted: &Permitted, said: i64) -> bool {
+fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> bool {
     let later = |name: &str| {
-        asked.request.param(name).is_some() || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
+        context.request.param(name).is_some() || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
     };
     match said {
         code::RESOURCE_NOT_FOUND => true,
         code::INVALID_PARAMS => !later("inputResponses") && !later("requestState"),
-        0 => !asked.request.param_str("uri").is_some_and(|uri| asked.view.lists(&uri)),
+        0 => !context.request.param_str("uri").is_some_and(|uri| context.view.lists(&uri)),
         _ => false,
     }
 }
 
-fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Problem {
-    let to = asked.era();
+fn translated(context: &RequestContext, error: ErrorObject, text: &[u8], from: Era) -> RequestError {
+    let to = context.era();
     let data = error.data(text).filter(|data| data.len() <= MAX_DATA);
     let data: Option<Value> = data.and_then(|data| serde_json::from_slice(data).ok());
     let code = match error.code {
         code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
         code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
-        code::MISSING_CAPABILITY if from == Era::Modern && lacks(asked, data.as_ref()) => code::MISSING_CAPABILITY,
+        code::MISSING_CAPABILITY if from == Era::Modern && lacks(context, data.as_ref()) => code::MISSING_CAPABILITY,
         code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
         // The method is ours to know; what the server means is that it has no such feature.
         code::METHOD_NOT_FOUND => code::INTERNAL,
@@ -95,7 +95,7 @@ fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Prob
         message.truncate(message.floor_char_boundary(MAX_MESSAGE));
         message.push('…');
     }
-    let mut problem = Problem::new(code, message);
+    let mut problem = RequestError::new(code, message);
     problem.data = data;
     if code != error.code && code == code::INTERNAL {
         problem.data = Some(json!({"upstreamCode": error.code}));
@@ -105,10 +105,10 @@ fn translated(asked: &Asked, error: ErrorObject, text: &[u8], from: Era) -> Prob
 
 /// Whether a modern client really did not declare what the server says that it needs. What the gateway withheld, or what
 /// nobody named, is no fault of the client.
-fn lacks(asked: &Asked, data: Option<&Value>) -> bool {
+fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
     let required = data.and_then(|data| data.get("requiredCapabilities")).filter(|required| required.is_object());
-    let (Era::Modern, Some(required)) = (asked.era(), required) else { return false };
-    let declared = asked.request.meta(meta::CLIENT_CAPABILITIES).and_then(|raw| serde_json::from_slice(raw).ok());
+    let (Era::Modern, Some(required)) = (context.era(), required) else { return false };
+    let declared = context.request.meta(meta::CLIENT_CAPABILITIES).and_then(|raw| serde_json::from_slice(raw).ok());
     let mut declared: Value = declared.unwrap_or_default();
     // An elicitation that names no mode means forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")

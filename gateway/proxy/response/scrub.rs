@@ -9,7 +9,7 @@ use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
 use lockgate_protocol::write::Object;
 use lockgate_upstream::AnswerKind;
 
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 use form::Form;
 use texts::texts;
 
@@ -36,7 +36,7 @@ pub(crate) fn question(rule: &Response, params: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// An error of a server.
-pub(crate) fn problem(rule: &Response, problem: &mut Problem) {
+pub(crate) fn problem(rule: &Response, problem: &mut RequestError) {
     if let Some(clean) = rule.redact(&problem.message) {
         problem.message = clean.into();
     }

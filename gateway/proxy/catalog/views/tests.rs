@@ -11,7 +11,7 @@ use lockgate_upstream::{Answer, BoxFuture, Call, Failure, Item, State, Status, U
 
 use super::*;
 use crate::catalog::{Catalog, Servers};
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 
 /// A server whose list is set by the test.
 struct Scripted(parking_lot::Mutex<Arc<lockgate_upstream::Catalog>>);
@@ -72,7 +72,7 @@ struct Rig {
     servers: Servers,
     metrics: Metrics,
     policy: Arc<Policy>,
-    standing: Standing,
+    rights: CallerRights,
 }
 
 impl Rig {
@@ -87,9 +87,9 @@ impl Rig {
         };
         let metrics = Metrics::new(&log);
         let policy = Arc::new(Policy::compile(&lockgate_policy::Config::default()).unwrap());
-        let standing = Standing::new(&policy, Principal::new(Identity::new("key", "one")), &Endpoint::All);
+        let rights = CallerRights::new(&policy, Principal::new(Identity::new("key", "one")), &Endpoint::All);
         let servers = [(Slug::new("scripted").unwrap(), Arc::clone(&server) as Arc<dyn Upstream>)];
-        Self { server, servers: servers.into(), metrics, policy, standing }
+        Self { server, servers: servers.into(), metrics, policy, rights }
     }
 
     fn merge(&self, before: Option<&Catalog>) -> Catalog {
@@ -97,7 +97,7 @@ impl Rig {
     }
 
     fn view(&self, catalog: &Catalog) -> View {
-        catalog.view(&Endpoint::All, &self.policy, &self.standing, Naming::default()).unwrap()
+        catalog.view(&Endpoint::All, &self.policy, &self.rights, Naming::default()).unwrap()
     }
 }
 

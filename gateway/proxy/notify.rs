@@ -10,58 +10,58 @@ use lockgate_protocol::jsonrpc::Request;
 use crate::catalog::View;
 use crate::gateway::Gateway;
 use crate::legacy;
-use crate::rights::Standing;
+use crate::rights::CallerRights;
 use crate::session::Session;
-use crate::snapshot::Setup;
+use crate::snapshot::Snapshot;
 
 impl Gateway {
     /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.
-    pub(crate) fn tell_sessions(&self, setup: &Setup) {
+    pub(crate) fn notify_list_changes(&self, snapshot: &Snapshot) {
         let mut views = HashMap::new();
         for session in self.sessions.all() {
-            let Some(principal) = session.renew(|owner| setup.authenticator.current(owner)) else {
+            let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner)) else {
                 self.end_session(&session);
                 continue;
             };
-            let standing = Standing::new(&setup.policy, principal, &session.endpoint);
-            let key = (session.endpoint.clone(), standing.class.mark());
+            let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
+            let key = (session.endpoint.clone(), rights.class.mark());
             let view: &Option<Arc<View>> =
-                views.entry(key).or_insert_with(|| self.hub.view(&session.endpoint, setup, &standing));
-            session.tell_changes(view.as_deref());
+                views.entry(key).or_insert_with(|| self.directory.view(&session.endpoint, snapshot, &rights));
+            session.notify_changes(view.as_deref());
             if session.has_subscriptions() {
-                self.end_hidden(&session, view.as_deref());
+                self.end_hidden_subscriptions(&session, view.as_deref());
             }
         }
     }
 
     /// What the owner of a session sees now; nothing when the owner's key is good no more.
-    fn seen_by(&self, session: &Session, setup: &Setup) -> Option<Arc<View>> {
-        let principal = setup.authenticator.current(&session.principal())?;
-        self.hub.view(&session.endpoint, setup, &Standing::new(&setup.policy, principal, &session.endpoint))
+    fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
+        let principal = snapshot.authenticator.current(&session.principal())?;
+        self.directory.view(&session.endpoint, snapshot, &CallerRights::new(&snapshot.policy, principal, &session.endpoint))
     }
 
     /// Ends the subscriptions of a session to what its caller may not read any more, before something is told of them.
-    pub(crate) fn end_subscriptions(&self, session: &Session, setup: &Setup) {
+    pub(crate) fn end_subscriptions(&self, session: &Session, snapshot: &Snapshot) {
         if session.has_subscriptions() {
-            self.end_hidden(session, self.seen_by(session, setup).as_deref());
+            self.end_hidden_subscriptions(session, self.view_of(session, snapshot).as_deref());
         }
     }
 
     /// The same where it is known what the caller sees.
-    fn end_hidden(&self, session: &Session, view: Option<&View>) {
+    fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
         let there = |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
         for (slug, own) in session.retain_subscriptions(there) {
-            if let Some(server) = self.hub.servers().into_iter().find(|server| server.slug() == slug) {
+            if let Some(server) = self.directory.servers().into_iter().find(|server| server.slug() == slug) {
                 tokio::spawn(async move { server.unsubscribe(&own).await });
             }
         }
     }
 
     /// Tells sessions what a server logged to nobody in particular, as long as it can only be about their own principal.
-    pub(crate) fn tell_log(&self, slug: &str, note: &Request) {
-        let setup = self.setup();
-        for session in self.sessions.all().iter().filter(|s| self.sole.is(s.principal().key())) {
-            let view = self.seen_by(session, &setup);
+    pub(crate) fn notify_log_message(&self, slug: &str, note: &Request) {
+        let snapshot = self.snapshot();
+        for session in self.sessions.all().iter().filter(|s| self.single_principal.is(s.principal().key())) {
+            let view = self.view_of(session, &snapshot);
             if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
                 lockgate_upstream::ClientSession::log(&**session, slug, note);
             }
@@ -70,10 +70,10 @@ impl Gateway {
 
     /// Tells sessions of a resource that they subscribed to, unless policy hides it by now.
     pub(crate) fn tell_updated(&self, slug: &str, uri: &str) {
-        let setup = self.setup();
+        let snapshot = self.snapshot();
         for session in self.sessions.all() {
             if session.subscribed(slug, uri) {
-                let view = self.seen_by(&session, &setup);
+                let view = self.view_of(&session, &snapshot);
                 legacy::tell_updated(&session, view.as_deref(), slug, uri);
             }
         }

@@ -14,7 +14,7 @@ use lockgate_telemetry::audit::Refused;
 use crate::face::{Endpoint, Inbound, Reply};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 
 impl Gateway {
     /// A request that did not come further than the listener.
@@ -33,20 +33,20 @@ impl Gateway {
     }
 
     /// A request of somebody who is known, with the error that it gets.
-    pub(crate) fn unmade(&self, problem: &Problem, inbound: &Inbound) {
+    pub(crate) fn record_refused_request(&self, problem: &RequestError, inbound: &Inbound) {
         self.refused(why(problem), problem.message.clone(), Some(&inbound.principal), Some(&inbound.endpoint));
     }
 
     /// A notification; one that is called as a request is leaves a record, because somebody may be trying what is done.
-    pub(crate) fn unasked(&self, note: &Request, inbound: &Inbound) {
+    pub(crate) fn record_refused_notification(&self, note: &Request, inbound: &Inbound) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
-            self.unmade(&Problem::invalid(format!("`{name}` needs an id: nothing is done")), inbound);
+            self.record_refused_request(&RequestError::invalid(format!("`{name}` needs an id: nothing is done")), inbound);
         }
     }
 
     /// The answer to a message whose session is not there. Only the trail knows whether it is somebody else's.
-    pub(crate) fn no_session(&self, inbound: &Inbound, id: Option<&[u8]>) -> Reply {
+    pub(crate) fn refuse_unknown_session(&self, inbound: &Inbound, id: Option<&[u8]>) -> Reply {
         let named = header(&inbound.headers, &SESSION);
         let words = match named {
             None => "no session is named",
@@ -55,11 +55,11 @@ impl Gateway {
         };
         self.refused(Rejection::Session, words, Some(&inbound.principal), Some(&inbound.endpoint));
         let problem = match named {
-            Some(_) => Problem::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
+            Some(_) => RequestError::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
                 .status(StatusCode::NOT_FOUND),
             None => {
                 let words = "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
-                Problem::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
+                RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
             }
         };
         problem.reply(id, Era::Legacy)
@@ -87,7 +87,7 @@ impl Gateway {
     }
 }
 
-fn why(problem: &Problem) -> Rejection {
+fn why(problem: &RequestError) -> Rejection {
     match problem.code {
         code::HEADER_MISMATCH => Rejection::Mismatch,
         code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY => Rejection::Unsupported,

@@ -11,11 +11,11 @@ const SEVERAL: u64 = u64::MAX;
 /// there is no moment at which its words can only be about those who are still there. What is lost is little: log messages
 /// outside of calls; those of a call reach its caller in any case.
 #[derive(Default)]
-pub(crate) struct Sole(AtomicU64);
+pub(crate) struct SinglePrincipal(AtomicU64);
 
-impl Sole {
+impl SinglePrincipal {
     /// A principal, by its number, reaches a server.
-    pub(crate) fn note(&self, caller: u64) {
+    pub(crate) fn record(&self, caller: u64) {
         // A number that means nobody tells nobody apart.
         let caller = if caller == NOBODY { SEVERAL } else { caller };
         let known = self.0.load(Ordering::Relaxed);

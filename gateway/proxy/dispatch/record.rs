@@ -13,17 +13,17 @@ use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 
 use crate::authorize::Permitted;
 use crate::catalog::Asking;
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::Endpoint;
 use crate::gateway::Gateway;
-use crate::rescue::Problem;
-use crate::trace;
+use crate::rescue::RequestError;
+use crate::trace_context;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the caller of something
 /// unknown is; the record says which rule hides it.
-pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) {
+pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
-        None if gateway.audit.is_some() || Record::wanted(false) => hidden(gateway, asked),
+        None if gateway.audit.is_some() || Record::wanted(false) => hidden(gateway, context),
         _ => None,
     };
     let (server, rule) = match hidden {
@@ -33,14 +33,14 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.as_deref(), &problem.message);
         // The request is refused in any case.
-        drop(trail.decide(&about(asked, server.as_deref(), named(asked), None), arguments(asked), decision));
+        drop(trail.decide(&about(context, server.as_deref(), find_name(context), None), arguments(context), decision));
     }
     if Record::wanted(false) {
-        let who = format!("{}:{}", asked.principal.issuer, asked.principal.subject);
-        let name = named(asked);
+        let who = format!("{}:{}", context.principal.issuer, context.principal.subject);
+        let name = find_name(context);
         Record {
             who: &who,
-            method: asked.request.method.as_str(),
+            method: context.request.method.as_str(),
             name: name.as_deref(),
             allowed: false,
             rule: rule.as_deref(),
@@ -54,11 +54,11 @@ pub(crate) fn audit_denial(gateway: &Gateway, asked: &Asked, problem: &Problem) 
 }
 
 /// What hides the thing that was asked for, if it exists: its server and the rule.
-fn hidden(gateway: &Gateway, asked: &Asked) -> Option<(String, Arc<str>)> {
-    let (request, setup) = (&asked.request, &asked.setup);
-    let (endpoint, policy, standing) = (&asked.endpoint, &*setup.policy, &asked.standing);
-    let asking = Asking { endpoint, policy, standing, naming: setup.naming };
-    let catalog = gateway.hub.catalog();
+fn hidden(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
+    let (request, snapshot) = (&context.request, &context.snapshot);
+    let (endpoint, policy, rights) = (&context.endpoint, &*snapshot.policy, &context.rights);
+    let asking = Asking { endpoint, policy, rights, naming: snapshot.naming };
+    let catalog = gateway.directory.catalog();
     let hides = |kind, name: &str| catalog.hides(&asking, kind, name);
     match request.method {
         Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
@@ -83,44 +83,44 @@ fn reference(raw: &[u8]) -> Option<(bool, String)> {
 
 /// One record of a listen that is opened; without one it is not, if the operator says so. It has ended well as soon as
 /// it is open, because streams may be open for days.
-pub(crate) fn audit_listen(gateway: &Gateway, asked: &Asked) -> Result<(), Problem> {
+pub(crate) fn audit_listen(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
-    let wanted = asked.request.param("notifications");
-    let ticket = trail.decide(&about(asked, None, named(asked), None), wanted, Decision::Allow(None, None));
-    ticket.map_err(|unwritable| Problem::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
+    let wanted = context.request.param("notifications");
+    let ticket = trail.decide(&about(context, None, find_name(context), None), wanted, Decision::Allow(None, None));
+    ticket.map_err(|unwritable| RequestError::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
 
 /// One record of a request that may go on; without one it may not, if the operator says so.
-pub(crate) fn audit_leave<'a>(
+pub(crate) fn audit_allow<'a>(
     gateway: &'a Gateway,
-    asked: &Asked,
+    context: &RequestContext,
     permitted: &Permitted,
     trace: Option<u128>,
-) -> Result<Option<Ticket<'a>>, Problem> {
+) -> Result<Option<Ticket<'a>>, RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(None) };
-    let name = permitted.listed().map(Cow::Borrowed).or_else(|| named(asked));
-    let about = about(asked, Some(permitted.server().slug()), name, trace);
+    let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
+    let about = about(context, Some(permitted.server().slug()), name, trace);
     let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
-    let ticket = trail.decide(&about, arguments(asked), decision);
-    ticket.map(Some).map_err(|unwritable| Problem::unrecorded(&unwritable))
+    let ticket = trail.decide(&about, arguments(context), decision);
+    ticket.map(Some).map_err(|unwritable| RequestError::unrecorded(&unwritable))
 }
 
 /// Who asked for what.
 fn about<'a>(
-    asked: &'a Asked,
+    context: &'a RequestContext,
     server: Option<&'a str>,
     name: Option<Cow<'a, str>>,
     trace: Option<u128>,
 ) -> audit::Asked<'a> {
-    let principal = &asked.principal;
+    let principal = &context.principal;
     audit::Asked {
         issuer: &principal.issuer,
         subject: &principal.subject,
         organisation: principal.organisation.as_deref(),
         agent: principal.agent.as_deref(),
-        method: asked.request.method.as_str(),
-        endpoint: match &asked.endpoint {
+        method: context.request.method.as_str(),
+        endpoint: match &context.endpoint {
             Endpoint::All => Cow::Borrowed(""),
             endpoint => endpoint.path(),
         },
@@ -132,15 +132,15 @@ fn about<'a>(
 
 /// The name or URI that was used, and of what is there under several names the one that is listed, by which records are searched.
 /// Only its beginning when it is long, because it may be as long as a whole body. The trail cuts it and says so.
-fn named(asked: &Asked) -> Option<Cow<'_, str>> {
-    let request = &asked.request;
+fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
+    let request = &context.request;
     let seen = match (request.method, request.param_str("name")) {
-        (Method::ToolsCall, Some(name)) => asked.view.tool(&name),
-        (Method::PromptsGet, Some(name)) => asked.view.prompt(&name),
+        (Method::ToolsCall, Some(name)) => context.view.tool(&name),
+        (Method::PromptsGet, Some(name)) => context.view.prompt(&name),
         _ => None,
     };
-    if let Some(seen) = seen.filter(|seen| asked.sees(&seen.entry)) {
-        return Some(Cow::Borrowed(asked.view.shown(&seen.entry)));
+    if let Some(seen) = seen.filter(|seen| context.sees(&seen.entry)) {
+        return Some(Cow::Borrowed(context.view.shown(&seen.entry)));
     }
     let name = match request.method {
         Method::Complete => request.param("ref").map(|raw| String::from_utf8_lossy(raw)),
@@ -156,41 +156,46 @@ fn named(asked: &Asked) -> Option<Cow<'_, str>> {
     })
 }
 
-fn arguments(asked: &Asked) -> Option<&[u8]> {
-    asked.request.param("arguments")
+fn arguments(context: &RequestContext) -> Option<&[u8]> {
+    context.request.param("arguments")
 }
 
 /// One call on its way. Dropped before its end, it counts as cancelled.
-pub(super) struct Counted<'a> {
-    asked: &'a Asked,
+pub(super) struct CallRecord<'a> {
+    context: &'a RequestContext,
     tool: Option<Arc<ToolMetrics>>,
     slug: String,
     tracer: Option<&'a Tracer>,
     parent: Option<TraceContext>,
-    context: Option<TraceContext>,
+    trace: Option<TraceContext>,
     ticket: Option<Ticket<'a>>,
     rule: Option<Arc<str>>,
     pub(super) began: Instant,
     pub(super) outcome: Outcome,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CallRecord<'a> {
     /// # Errors
     /// The call cannot be recorded, and is not to be made then.
-    pub(super) fn begin(gateway: &'a Gateway, asked: &'a Asked, permitted: &Permitted) -> Result<Self, Problem> {
-        let request = &asked.request;
-        let parent = trace::of_message(request).or_else(|| asked.trace.clone());
+    pub(super) fn begin(
+        gateway: &'a Gateway,
+        context: &'a RequestContext,
+        permitted: &Permitted,
+    ) -> Result<Self, RequestError> {
+        let parent = trace_context::of_message(&context.request).or_else(|| context.trace.clone());
         let tracer = gateway.tracer.as_ref();
-        let context = (parent.is_some() || tracer.is_some()).then(|| TraceContext::continued(parent.as_ref()));
-        let number = context.as_ref().map(TraceContext::trace_id);
+        let is_traced = parent.is_some() || tracer.is_some();
+        let trace = is_traced.then(|| TraceContext::continued(parent.as_ref()));
+        let trace_id = trace.as_ref().map(TraceContext::trace_id);
+        let slug = if tracer.is_some() { permitted.server().slug() } else { "" };
         Ok(Self {
-            asked,
+            context,
             tool: permitted.metrics(),
-            slug: if tracer.is_some() { permitted.server().slug().to_owned() } else { String::new() },
+            slug: slug.to_owned(),
             tracer,
             parent,
-            context,
-            ticket: audit_leave(gateway, asked, permitted, number)?,
+            trace,
+            ticket: audit_allow(gateway, context, permitted, trace_id)?,
             rule: permitted.rule().cloned(),
             began: Instant::now(),
             outcome: Outcome::Cancelled,
@@ -198,13 +203,52 @@ impl<'a> Counted<'a> {
     }
 
     /// `traceparent` and `tracestate` for the server.
-    pub(super) fn trace(&self) -> Option<(String, Option<String>)> {
-        let context = self.context.as_ref()?;
-        Some((context.traceparent().as_str().to_owned(), context.tracestate().map(str::to_owned)))
+    pub(super) fn trace_headers(&self) -> Option<(String, Option<String>)> {
+        let trace = self.trace.as_ref()?;
+        Some((trace.traceparent().as_str().to_owned(), trace.tracestate().map(str::to_owned)))
+    }
+
+    /// The span of the call.
+    fn record_span(&self, duration: Duration) {
+        let (Some(tracer), Some(trace)) = (self.tracer, &self.trace) else { return };
+        let request = &self.context.request;
+        let tool = match request.param_str("name") {
+            Some(_) => find_name(self.context),
+            None => None,
+        };
+        tracer.record_call(&lockgate_telemetry::Call {
+            context: trace,
+            parent: self.parent.as_ref(),
+            method: request.method.as_str(),
+            server: Some(&self.slug),
+            tool: tool.as_deref(),
+            era: self.context.era().as_str(),
+            outcome: self.outcome,
+            duration,
+        });
+    }
+
+    /// The line in the log.
+    fn write_log(&self, duration: Duration) {
+        let principal = &self.context.principal;
+        let who = format!("{}:{}", principal.issuer, principal.subject);
+        let name = find_name(self.context);
+        let record = Record {
+            who: &who,
+            method: self.context.request.method.as_str(),
+            name: name.as_deref(),
+            allowed: true,
+            rule: self.rule.as_deref(),
+            reason: None,
+            outcome: self.outcome,
+            duration,
+            trace: self.trace.as_ref(),
+        };
+        record.log();
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         let duration = self.began.elapsed();
         if let Some(tool) = &self.tool {
@@ -213,33 +257,9 @@ impl Drop for Counted<'_> {
         if let Some(ticket) = self.ticket.take() {
             ticket.finish(self.outcome, duration);
         }
-        if let (Some(tracer), Some(context)) = (self.tracer, &self.context) {
-            let name = self.asked.request.param_str("name").and_then(|_| named(self.asked));
-            tracer.record_call(&lockgate_telemetry::Call {
-                context,
-                parent: self.parent.as_ref(),
-                method: self.asked.request.method.as_str(),
-                server: Some(&self.slug),
-                tool: name.as_deref(),
-                era: self.asked.era().as_str(),
-                outcome: self.outcome,
-                duration,
-            });
-        }
+        self.record_span(duration);
         if Record::wanted(true) {
-            let who = format!("{}:{}", self.asked.principal.issuer, self.asked.principal.subject);
-            Record {
-                who: &who,
-                method: self.asked.request.method.as_str(),
-                name: named(self.asked).as_deref(),
-                allowed: true,
-                rule: self.rule.as_deref(),
-                reason: None,
-                outcome: self.outcome,
-                duration,
-                trace: self.context.as_ref(),
-            }
-            .log();
+            self.write_log(duration);
         }
     }
 }

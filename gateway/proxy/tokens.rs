@@ -10,8 +10,8 @@ use lockgate_protocol::{list, scan};
 use serde_json::Value;
 
 use crate::answers::Questions;
-use crate::context::Asked;
-use crate::rescue::Problem;
+use crate::context::RequestContext;
+use crate::rescue::RequestError;
 
 /// A member of `params` with another value for the server; without one it is left out.
 pub(crate) type Replaced = (&'static str, Option<Vec<u8>>);
@@ -39,7 +39,7 @@ struct Round {
 /// # Errors
 /// What the server sent that is more than we carry, in words.
 pub(crate) fn seal(
-    asked: &Asked,
+    context: &RequestContext,
     slug: &str,
     target: &str,
     inner: Option<&[u8]>,
@@ -57,19 +57,19 @@ pub(crate) fn seal(
     }
     object.raw("asked", questions.sealed().to_string().as_bytes());
     object.close();
-    let digest = digest(asked);
-    let bind = asked.bind();
+    let digest = digest(context);
+    let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
-    let sealed = asked.setup.sealer.seal(Purpose::RequestState, &bound, now() + STATE_LIFE.as_secs(), &plain);
+    let sealed = context.snapshot.sealer.seal(Purpose::RequestState, &bound, now() + STATE_LIFE.as_secs(), &plain);
     sealed.map_err(|_| "a request state that is too long")
 }
 
 /// What a token of ours holds, if it was made for this very request.
-fn open(asked: &Asked, slug: &str, target: &str, token: &str) -> Option<Round> {
-    let digest = digest(asked);
-    let bind = asked.bind();
+fn open(context: &RequestContext, slug: &str, target: &str, token: &str) -> Option<Round> {
+    let digest = digest(context);
+    let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
-    match asked.setup.sealer.open(Purpose::RequestState, &bound, now(), token) {
+    match context.snapshot.sealer.open(Purpose::RequestState, &bound, now(), token) {
         Ok(plain) => read(&plain),
         Err(refused) => {
             tracing::info!(server = slug, reason = refused.reason().as_str(), "request state refused");
@@ -92,15 +92,15 @@ pub(crate) fn is_next_round(request: &Request) -> bool {
 /// What the server gets of the next round of an earlier request: its state must be one that we sealed for just this request,
 /// and its answers must be to what was asked then. Answers without a state are to nothing that was asked: they are left out,
 /// as the specification has it for what is not expected, and the server asks anew.
-pub(crate) fn next_round(asked: &Asked, slug: &str, target: &str) -> Result<[Replaced; 2], Problem> {
-    let refused = || Problem::invalid("the request state is not valid for this request, or has expired");
-    let Some(state) = asked.request.param("requestState") else {
+pub(crate) fn next_round(context: &RequestContext, slug: &str, target: &str) -> Result<[Replaced; 2], RequestError> {
+    let refused = || RequestError::invalid("the request state is not valid for this request, or has expired");
+    let Some(state) = context.request.param("requestState") else {
         return Ok([("requestState", None), ("inputResponses", None)]);
     };
     let token = scan::as_str(state).ok_or_else(refused)?;
-    let round = open(asked, slug, target, &token).ok_or_else(refused)?;
-    let taken = match asked.request.param("inputResponses") {
-        Some(responses) => Some(take_answers(asked, responses, |raw| round.questions.take(raw))?),
+    let round = open(context, slug, target, &token).ok_or_else(refused)?;
+    let taken = match context.request.param("inputResponses") {
+        Some(responses) => Some(take_answers(context, responses, |raw| round.questions.take(raw))?),
         None => None,
     };
     Ok([("requestState", round.inner), ("inputResponses", taken)])
@@ -108,28 +108,28 @@ pub(crate) fn next_round(asked: &Asked, slug: &str, target: &str) -> Result<[Rep
 
 /// Answers to questions, within their bound, as far as they were asked.
 pub(crate) fn take_answers(
-    asked: &Asked,
+    context: &RequestContext,
     raw: &[u8],
     take: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
-) -> Result<Vec<u8>, Problem> {
-    let most = asked.setup.config.limits.answer_bytes;
+) -> Result<Vec<u8>, RequestError> {
+    let most = context.snapshot.config.limits.answer_bytes;
     if raw.len() > most {
-        return Err(Problem::invalid(format!(
+        return Err(RequestError::invalid(format!(
             "`params.inputResponses` has more than {most} bytes (limits.answer_bytes)"
         )));
     }
-    take(raw).map_err(Problem::invalid)
+    take(raw).map_err(RequestError::invalid)
 }
 
 /// Makes a task id for the client, which remembers the tool that it called.
-pub(crate) fn seal_task(asked: &Asked, slug: &str, own: &str) -> Option<String> {
-    let plain = format!("{slug}\0{}\0{own}", asked.request.param_str("name")?);
-    asked.setup.sealer.seal(Purpose::Task, &asked.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes()).ok()
+pub(crate) fn seal_task(context: &RequestContext, slug: &str, own: &str) -> Option<String> {
+    let plain = format!("{slug}\0{}\0{own}", context.request.param_str("name")?);
+    context.snapshot.sealer.seal(Purpose::Task, &context.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes()).ok()
 }
 
 /// What a request is about, whatever order its keys have: method and parameters without `_meta` and the round's own.
-fn digest(asked: &Asked) -> [u8; 32] {
-    let request = &asked.request;
+fn digest(context: &RequestContext) -> [u8; 32] {
+    let request = &context.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());
     let mut members: Vec<_> =

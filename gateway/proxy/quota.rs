@@ -7,17 +7,17 @@ use lockgate_authn::Principal;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Shares(DashMap<Principal, usize>);
+pub(crate) struct Quotas(DashMap<Principal, usize>);
 
 /// One of a principal's share, given back when dropped.
-pub(crate) struct Share {
-    shares: Arc<Shares>,
+pub(crate) struct QuotaPermit {
+    shares: Arc<Quotas>,
     of: Principal,
 }
 
-impl Shares {
+impl Quotas {
     /// One more for this principal; `None` when it has `limit` already.
-    pub(crate) fn take(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<Share> {
+    pub(crate) fn take(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<QuotaPermit> {
         let mut count = self.0.entry(principal.clone()).or_insert(0);
         if *count >= limit {
             let none = *count == 0;
@@ -29,7 +29,7 @@ impl Shares {
         }
         *count += 1;
         drop(count);
-        Some(Share { shares: Arc::clone(self), of: principal.clone() })
+        Some(QuotaPermit { shares: Arc::clone(self), of: principal.clone() })
     }
 
     #[cfg(test)]
@@ -38,7 +38,7 @@ impl Shares {
     }
 }
 
-impl Drop for Share {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
         self.shares.0.remove_if_mut(&self.of, |_, count| {
             *count = count.saturating_sub(1);

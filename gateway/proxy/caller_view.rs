@@ -4,29 +4,29 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
+use lockgate_protocol::jsonrpc::{self, SentBy, Message, Outcome};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
 
-use crate::context::Asked;
+use crate::context::RequestContext;
 use crate::face::Text;
 use crate::gateway::Gateway;
-use crate::rescue::Problem;
+use crate::rescue::RequestError;
 
 /// Takes a request through authorization and to its server, and gives the answer as the caller would get it.
-pub(crate) type Forward = for<'a> fn(&'a Gateway, Box<Asked>) -> BoxFuture<'a, Result<Text, Problem>>;
+pub(crate) type Forward = for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
 /// The caller of one request.
-pub(crate) struct Eyes<'a> {
+pub(crate) struct RequestCallerView<'a> {
     pub(crate) gateway: &'a Gateway,
-    pub(crate) asked: &'a Asked,
+    pub(crate) context: &'a RequestContext,
     pub(crate) forward: Forward,
 }
 
 /// A request of the same caller at the same endpoint, about one URI.
-pub(crate) fn about(asked: &Asked, method: Method, uri: &str) -> Option<Asked> {
+pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Option<RequestContext> {
     let mut params = Vec::new();
     let mut object = Object::open(&mut params);
     object.string("uri", uri);
@@ -39,40 +39,40 @@ pub(crate) fn about(asked: &Asked, method: Method, uri: &str) -> Option<Asked> {
     object.raw("params", &params);
     object.close();
     let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Client) else { return None };
-    Some(asked.instead(request))
+    Some(context.instead(request))
 }
 
-impl Sight for Eyes<'_> {
+impl Sight for RequestCallerView<'_> {
     fn issuer(&self) -> &str {
-        &self.asked.principal.issuer
+        &self.context.principal.issuer
     }
 
     fn subject(&self) -> &str {
-        &self.asked.principal.subject
+        &self.context.principal.subject
     }
 
     fn organisation(&self) -> Option<&str> {
-        self.asked.principal.organisation.as_deref()
+        self.context.principal.organisation.as_deref()
     }
 
     fn servers(&self) -> Vec<Arc<dyn Upstream>> {
-        self.asked.view.servers.values().cloned().collect()
+        self.context.view.servers.values().cloned().collect()
     }
 
     fn items(&self, kind: ListKind) -> Vec<Seen> {
-        let items = self.asked.view.items[crate::catalog::index(kind)].iter();
+        let items = self.context.view.items[crate::catalog::index(kind)].iter();
         let seen = |entry: &Arc<crate::catalog::Entry>| Seen {
             slug: entry.slug.as_str().into(),
-            exposed: Arc::clone(self.asked.view.shown(entry)),
+            exposed: Arc::clone(self.context.view.shown(entry)),
             text: entry.item.text.clone(),
         };
-        items.filter(|entry| self.asked.sees(entry)).map(seen).collect()
+        items.filter(|entry| self.context.sees(entry)).map(seen).collect()
     }
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
-            let asked = about(self.asked, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
-            let answer = (self.forward)(self.gateway, Box::new(asked)).await;
+            let context = about(self.context, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
+            let answer = (self.forward)(self.gateway, Box::new(context)).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {
                 Ok(Message::Response(response)) => match response.outcome {

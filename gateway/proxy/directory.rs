@@ -1,9 +1,6 @@
 //! The servers of the gateway and the catalog that is merged from them. One task rebuilds it when a server changes and
 //! tells sessions and listeners, each only of what it can see. Nothing here keeps a catalog that another one has replaced.
 
-mod follow;
-mod pace;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,29 +15,28 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::catalog::{Catalog, Servers, View};
 use crate::face::Endpoint;
-use crate::rights::Standing;
-use crate::snapshot::Setup;
+use crate::rights::CallerRights;
+use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
-pub(crate) use follow::follow;
 
 /// Events that wait for a slow reader before the oldest are lost.
 const BACKLOG: usize = 1024;
 
 /// See the module.
-pub(crate) struct Hub {
+pub(crate) struct Directory {
     servers: Mutex<Servers>,
     catalog: ArcSwap<Catalog>,
     pub(crate) events: Events,
     /// What listeners hear: a new catalog, or a resource that changed.
-    pub(crate) news: broadcast::Sender<News>,
+    pub(crate) changes: broadcast::Sender<Change>,
     settled: AtomicBool,
     settling: Notify,
-    wake: Notify,
+    pub(crate) wake: Notify,
 }
 
 /// What listeners hear.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
+pub(crate) enum Change {
     /// There is another catalog.
     Catalog,
     /// A resource of a server, by its own URI, has changed.
@@ -49,13 +45,13 @@ pub(crate) enum News {
     Task { slug: Arc<str>, id: Arc<str> },
 }
 
-impl Hub {
+impl Directory {
     pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
             servers: Mutex::default(),
             catalog: ArcSwap::from_pointee(Catalog::merge(Servers::new(), naming, &Pins::default(), None, metrics)),
             events: broadcast::channel(BACKLOG).0,
-            news: broadcast::channel(BACKLOG).0,
+            changes: broadcast::channel(BACKLOG).0,
             settled: AtomicBool::new(false),
             settling: Notify::new(),
             wake: Notify::new(),
@@ -79,13 +75,13 @@ impl Hub {
     }
 
     /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
-    pub(crate) fn view(&self, endpoint: &Endpoint, setup: &Setup, standing: &Standing) -> Option<Arc<View>> {
-        let (catalog, class) = (self.catalog.load(), standing.class.mark());
+    pub(crate) fn view(&self, endpoint: &Endpoint, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
+        let (catalog, class) = (self.catalog.load(), rights.class.mark());
         if let Some(known) = catalog.views.get(endpoint, class) {
             return Some(known);
         }
         // Names of endpoints that do not exist are not remembered: anybody can make them up.
-        let view = catalog.view(endpoint, &setup.policy, standing, setup.naming)?;
+        let view = catalog.view(endpoint, &snapshot.policy, rights, snapshot.naming)?;
         Some(catalog.views.keep(endpoint, class, view))
     }
 
@@ -112,14 +108,14 @@ impl Hub {
     /// Waits until it is known and merged what the servers of a view offer to clients that can be asked things, at most
     /// for the deadline.
     pub(crate) async fn survey(&self, view: &View, deadline: Duration) {
-        let mut news = self.news.subscribe();
+        let mut changes = self.changes.subscribe();
         let known = async {
             futures_util::future::join_all(view.servers.values().map(|server| server.survey())).await;
             let behind = |(slug, server): (&Slug, &Arc<dyn Upstream>)| {
                 self.catalog().merged_version(slug).is_some_and(|merged| merged < server.catalog().version)
             };
             while view.servers.iter().any(behind) {
-                if let Err(broadcast::error::RecvError::Closed) = news.recv().await {
+                if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {
                     return;
                 }
             }
@@ -128,17 +124,17 @@ impl Hub {
     }
 
     /// Merges again, if that would give another catalog, or `anyway`. Tells whether it did.
-    fn rebuild(&self, setup: &Setup, metrics: &Metrics, anyway: bool) -> bool {
+    pub(crate) fn rebuild(&self, snapshot: &Snapshot, metrics: &Metrics, anyway: bool) -> bool {
         let servers = self.servers.lock().clone();
         let pending = servers.values().any(|s| s.status().state == State::Pending);
         let before = self.catalog.load_full();
         let changed = anyway || !before.reflects(&servers);
         if changed {
-            let pins = &setup.config.pins;
-            let after = Catalog::merge(servers, setup.naming, pins, Some(&before), metrics);
+            let pins = &snapshot.config.pins;
+            let after = Catalog::merge(servers, snapshot.naming, pins, Some(&before), metrics);
             log_new_suspects(&before, &after, pins);
             self.catalog.store(Arc::new(after));
-            let _ = self.news.send(News::Catalog);
+            let _ = self.changes.send(Change::Catalog);
         }
         if !pending {
             self.settled.store(true, Ordering::Release);

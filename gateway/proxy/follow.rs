@@ -1,6 +1,8 @@
 //! The task that follows the servers: what they tell goes on to sessions and listeners, and their changes are merged at the
 //! pace that [`Pace`] allows, outside of the threads that serve clients.
 
+mod pace;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,15 +12,15 @@ use lockgate_telemetry::{Metrics, ServerState};
 use lockgate_upstream::{Event, State};
 use tokio::sync::broadcast;
 
-use super::News;
-use super::pace::Pace;
+use pace::Pace;
+use crate::directory::Change;
 use crate::catalog::Catalog;
 use crate::gateway::Gateway;
 
 /// Follows the servers until the gateway is gone.
 pub(crate) async fn follow(gateway: Arc<Gateway>) {
-    let hub = &gateway.hub;
-    let mut events = hub.events.subscribe();
+    let directory = &gateway.directory;
+    let mut events = directory.events.subscribe();
     let mut pace = Pace::default();
     let mut rules_changed = true;
     let mut reported = Reported::default();
@@ -33,7 +35,7 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
                 Err(broadcast::error::RecvError::Lagged(_)) => pace.announce(Instant::now()),
                 Err(broadcast::error::RecvError::Closed) => return,
             },
-            () = hub.wake.notified() => {
+            () = directory.wake.notified() => {
                 rules_changed = true;
                 pace.announce(Instant::now());
             }
@@ -58,22 +60,22 @@ fn tell(gateway: &Gateway, event: Event) -> bool {
         Event::Changed { .. } => return true,
         Event::Updated { slug, uri, .. } => {
             gateway.tell_updated(&slug, &uri);
-            let _ = gateway.hub.news.send(News::Updated { slug, uri: uri.into() });
+            let _ = gateway.directory.changes.send(Change::Updated { slug, uri: uri.into() });
         }
         Event::Task { slug, id } => {
-            let _ = gateway.hub.news.send(News::Task { slug, id: id.into() });
+            let _ = gateway.directory.changes.send(Change::Task { slug, id: id.into() });
         }
-        Event::Logged { slug, note } => gateway.tell_log(&slug, &note),
+        Event::Logged { slug, note } => gateway.notify_log_message(&slug, &note),
     }
     false
 }
 
 fn merge(gateway: &Gateway, reported: &mut Reported, anyway: bool) {
-    let setup = gateway.setup();
-    let changed = gateway.hub.rebuild(&setup, &gateway.metrics, anyway);
-    reported.report(&gateway.hub.catalog(), &gateway.metrics);
+    let snapshot = gateway.snapshot();
+    let changed = gateway.directory.rebuild(&snapshot, &gateway.metrics, anyway);
+    reported.report(&gateway.directory.catalog(), &gateway.metrics);
     if changed {
-        gateway.tell_sessions(&setup);
+        gateway.notify_list_changes(&snapshot);
     }
 }
 

@@ -29,7 +29,7 @@ use progress::Progress;
 const BACKLOG: usize = 256;
 
 /// Where the messages of one call go.
-pub(crate) enum Outlet {
+pub(crate) enum Destination {
     /// A modern client's response stream.
     Channel(mpsc::Sender<Waiting>, Arc<Budget>),
     /// A legacy session's stream, kept so that it can be resumed. It is made when there is something to say.
@@ -43,8 +43,8 @@ pub(crate) struct Waiting {
 }
 
 /// The conversation of one call.
-pub(crate) struct Talk {
-    outlet: Outlet,
+pub(crate) struct CallChannel {
+    outlet: Destination,
     /// The client's progress token as JSON text.
     token: Option<Bytes>,
     level: Option<LogLevel>,
@@ -63,13 +63,13 @@ pub(crate) struct Talk {
 /// When progress is tried again that a client was too slow to take.
 const RETRY: Duration = Duration::from_millis(100);
 
-impl Talk {
+impl CallChannel {
     pub(crate) fn channel() -> (mpsc::Sender<Waiting>, mpsc::Receiver<Waiting>) {
         mpsc::channel(BACKLOG + 1)
     }
 
     pub(crate) fn new(
-        outlet: Outlet,
+        outlet: Destination,
         request: &Request,
         level: Option<LogLevel>,
         revision: Revision,
@@ -80,8 +80,8 @@ impl Talk {
         let is_token = |t: &&[u8]| matches!(t.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(t).is_some();
         let token = token.filter(is_token).map(Bytes::copy_from_slice);
         let last_place = match &outlet {
-            Outlet::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
-            Outlet::Log { .. } => None,
+            Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
+            Destination::Log { .. } => None,
         };
         Self {
             outlet,
@@ -111,14 +111,14 @@ impl Talk {
     fn send(&self, text: Vec<u8>) {
         let text = self.clean(text);
         match &self.outlet {
-            Outlet::Channel(channel, budget) => {
+            Destination::Channel(channel, budget) => {
                 let mut held = Hold::none(Arc::clone(budget));
                 let fits = held.grow_spare(text.len()).is_ok();
                 if !fits || channel.try_send(Waiting { text, _held: held }).is_err() {
                     tracing::debug!("a client reads too slowly; a message of its call was dropped");
                 }
             }
-            Outlet::Log { .. } => {
+            Destination::Log { .. } => {
                 if let Some(log) = self.begin() {
                     log.push(text.into());
                 }
@@ -134,12 +134,12 @@ impl Talk {
             Some(Err(wait)) => wait,
             Some(Ok(text)) => match &self.outlet {
                 // It does not take the place of the last one, and is tried again when there is another.
-                Outlet::Channel(channel, _) if channel.capacity() == 0 => {
+                Destination::Channel(channel, _) if channel.capacity() == 0 => {
                     progress.hold(text);
                     RETRY
                 }
-                Outlet::Channel(..) => return self.send(text),
-                Outlet::Log { .. } => {
+                Destination::Channel(..) => return self.send(text),
+                Destination::Log { .. } => {
                     if let Some(log) = self.begin() {
                         log.push_progress(self.clean(text));
                     }
@@ -164,7 +164,7 @@ impl Talk {
         let Some(text) = self.progress.lock().take_held() else { return };
         let place = self.last_place.lock().take();
         match (&self.outlet, place) {
-            (Outlet::Channel(_, budget), Some(place)) => {
+            (Destination::Channel(_, budget), Some(place)) => {
                 let (text, mut held) = (self.clean(text), Hold::none(Arc::clone(budget)));
                 if held.admit(text.len()).is_ok() {
                     place.send(Waiting { text, _held: held });
@@ -176,7 +176,7 @@ impl Talk {
 
     /// The stream of a legacy call, made now if there is none yet.
     fn begin(&self) -> Option<&Arc<Log>> {
-        let Outlet::Log { session, log, begun } = &self.outlet else { return None };
+        let Destination::Log { session, log, begun } = &self.outlet else { return None };
         let log = log.get_or_init(|| session.new_log());
         begun.notify_one();
         Some(log)
@@ -184,7 +184,7 @@ impl Talk {
 
     /// Waits until there is something to say to a legacy client; gives the stream.
     pub(crate) async fn begun(&self) -> Arc<Log> {
-        if let Outlet::Log { log, begun, .. } = &self.outlet {
+        if let Destination::Log { log, begun, .. } = &self.outlet {
             loop {
                 if let Some(log) = log.get() {
                     return Arc::clone(log);
@@ -198,13 +198,13 @@ impl Talk {
     /// The stream of a legacy call, if there was something to say.
     pub(crate) fn stream(&self) -> Option<Arc<Log>> {
         match &self.outlet {
-            Outlet::Log { log, .. } => log.get().cloned(),
-            Outlet::Channel(..) => None,
+            Destination::Log { log, .. } => log.get().cloned(),
+            Destination::Channel(..) => None,
         }
     }
 }
 
-impl Conversation for Talk {
+impl Conversation for CallChannel {
     fn wants_progress(&self) -> bool {
         self.token.is_some()
     }
@@ -248,7 +248,7 @@ impl Conversation for Talk {
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
         Box::pin(async move {
-            let Outlet::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
+            let Destination::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
             let log = self.begin().ok_or(Unasked::Undeclared)?;
             let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
             let params = clean.map_or(params, Bytes::from);
