@@ -57,7 +57,8 @@ impl Permitted {
     /// As policy has it: with the arguments that it wrote, and the places that it gave.
     fn by(mut self, (passed, held, response): Judged) -> Self {
         self.rule = Some(passed.rule);
-        self.would = passed.dry_run.map(|denied| Box::new(Would { reason: words(&denied.reason), rule: denied.rule }));
+        self.would =
+            passed.dry_run.map(|denied| Box::new(Would { reason: describe_reason(&denied.reason), rule: denied.rule }));
         self.response = response;
         self.held = (!held.is_empty()).then(|| Arc::new(held));
         if passed.arguments.is_some() {
@@ -131,11 +132,11 @@ impl Permitted {
 /// Decides on a request that is for one server.
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
     match context.request.method {
-        Method::ToolsCall => tool(context),
-        Method::PromptsGet => prompt(context),
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => resource(context),
-        Method::Complete => completion(context),
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => task(context),
+        Method::ToolsCall => authorize_tool(context),
+        Method::PromptsGet => authorize_prompt(context),
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => authorize_resource(context),
+        Method::Complete => authorize_completion(context),
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => authorize_task(context),
         other => Err(RequestError::method_not_found(other.as_str())),
     }
 }
@@ -166,10 +167,10 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
 
 /// Takes a request that is for no server in particular (lists, discovery) from its allowances.
 pub(crate) fn admit(snapshot: &Snapshot, rights: &CallerRights, method: Method) -> Result<Vec<Held>, RequestError> {
-    limit(snapshot, rights, method, None)
+    take_allowance(snapshot, rights, method, None)
 }
 
-fn limit(
+fn take_allowance(
     snapshot: &Snapshot,
     rights: &CallerRights,
     method: Method,
@@ -181,19 +182,19 @@ fn limit(
 }
 
 /// Decides on something that is in the view: how often, then with which arguments.
-fn judge(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
-    decide(context, verdict, target).map_err(|problem| problem.of_server(target.server))
+fn evaluate(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+    evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
 }
 
-fn decide(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+fn evaluate_target(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
     let rights = &context.rights;
-    let held = limit(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
+    let held = take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
     let (policy, subject) = (&context.snapshot.policy, rights.subject());
     let question = rights.question(&subject, target);
     let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| refused(context, target, denied))?;
+    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| write_denial(context, target, denied))?;
     if let Some(denied) = &passed.dry_run {
-        let (who, reason) = (subject.principal(), words(&denied.reason));
+        let (who, reason) = (subject.principal(), describe_reason(&denied.reason));
         let (tool, rule) = (target.exposed, &*denied.rule);
         tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
     }
@@ -201,7 +202,7 @@ fn decide(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> R
 }
 
 /// Why a policy denies, for people who read records.
-fn words(because: &DenyReason) -> Cow<'static, str> {
+fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
     match because {
         DenyReason::Hidden => "the policy hides it".into(),
         DenyReason::Arguments(refusal) => refusal.to_string().into(),
@@ -213,7 +214,7 @@ fn words(because: &DenyReason) -> Cow<'static, str> {
 
 /// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
 /// specification has it for input that does not validate; for anything else an error.
-fn refused(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
+fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
     let rule = &*denied.rule;
     let unjudged = |failure: String, why: String| {
         tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
@@ -234,21 +235,21 @@ fn refused(context: &RequestContext, target: &Target<'_>, denied: Denied) -> Req
 
 /// The answer about what is not there, or is hidden, which is the same: it counts as a request by its method, so that
 /// names cannot be guessed without limit.
-fn missing(context: &RequestContext, problem: RequestError) -> RequestError {
-    limit(&context.snapshot, &context.rights, context.request.method, None).err().unwrap_or(problem)
+fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestError {
+    take_allowance(&context.snapshot, &context.rights, context.request.method, None).err().unwrap_or(problem)
 }
 
-fn required<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
+fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
     request.param_str(name).ok_or_else(|| RequestError::invalid(format!("`params.{name}` must be a string")))
 }
 
-fn tool(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let name = required(&context.request, "name")?;
+fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let name = require_string(&context.request, "name")?;
     let seen = context
         .view
         .tool(&name)
         .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| missing(context, RequestError::unknown("tool", &name)))?;
+        .ok_or_else(|| answer_missing(context, RequestError::unknown("tool", &name)))?;
     let entry = &seen.entry;
     if context.request.param("arguments").is_some_and(|a| !a.starts_with(b"{")) {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
@@ -256,39 +257,39 @@ fn tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     let at = context.endpoint.resource();
     let scopes = context.snapshot.authenticator.may_call(&context.principal, &entry.slug, &entry.item.key, at);
     scopes.map_err(|(why, challenge)| RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
-    let judged = judge(context, &seen.verdict, &entry.target(Kind::Tool))?;
-    let mut permitted = with_state(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
+    let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
+    let mut permitted = permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
     permitted.metrics.clone_from(&entry.metrics);
     permitted.listed = Some(Arc::clone(context.view.shown(entry)));
     Ok(permitted.by(judged))
 }
 
-fn prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let name = required(&context.request, "name")?;
+fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let name = require_string(&context.request, "name")?;
     let seen = context
         .view
         .prompt(&name)
         .filter(|seen| context.sees(&seen.entry))
-        .ok_or_else(|| missing(context, RequestError::unknown("prompt", &name)))?;
-    let judged = judge(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
-    let mut permitted = with_state(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+        .ok_or_else(|| answer_missing(context, RequestError::unknown("prompt", &name)))?;
+    let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
+    let mut permitted = permit_round(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
     permitted.listed = Some(Arc::clone(context.view.shown(&seen.entry)));
     Ok(permitted.by(judged))
 }
 
-fn resource(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let uri = required(&context.request, "uri")?;
+fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let uri = require_string(&context.request, "uri")?;
     // Servers take subscriptions to what they do not have: asked about anything else than what the caller is shown, they
     // would tell it from what is hidden.
     let shown = context.request.method != Method::Subscribe || context.view.describes(&uri);
     let found = context.view.resource(&uri, Kind::Resource).filter(|_| shown);
-    let found = found.ok_or_else(|| missing(context, RequestError::unknown_resource(&uri, context.era())))?;
-    let judged = judge(context, &found.verdict, &found.target(Kind::Resource))?;
-    Ok(with_state(context, found.server, found.own, "uri")?.by(judged))
+    let found = found.ok_or_else(|| answer_missing(context, RequestError::unknown_resource(&uri, context.era())))?;
+    let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;
+    Ok(permit_round(context, found.server, found.own, "uri")?.by(judged))
 }
 
 /// A request that may be the next round of an earlier one.
-fn with_state(
+fn permit_round(
     context: &RequestContext,
     server: Arc<dyn Upstream>,
     target: String,
@@ -305,7 +306,7 @@ fn with_state(
     Ok(Permitted::to(server, context.request.method, target, replaced))
 }
 
-fn completion(context: &RequestContext) -> Result<Permitted, RequestError> {
+fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
     let request = &context.request;
     let bad = || RequestError::invalid("`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`");
     let reference = request.param("ref").ok_or_else(bad)?;
@@ -315,21 +316,21 @@ fn completion(context: &RequestContext) -> Result<Permitted, RequestError> {
     let (server, key, own, judged) = match member("type").as_deref() {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
-            let unknown = || missing(context, RequestError::unknown("prompt", &name));
+            let unknown = || answer_missing(context, RequestError::unknown("prompt", &name));
             let entry = &context.view.prompt(&name).filter(|seen| context.sees(&seen.entry)).ok_or_else(unknown)?.entry;
             let target = entry.target(Kind::PromptCompletion);
-            let judged = judge(context, &verdict(context, &target).ok_or_else(unknown)?, &target)?;
+            let judged = evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)
         }
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
-            let unknown = || missing(context, RequestError::unknown("resource", &uri));
+            let unknown = || answer_missing(context, RequestError::unknown("resource", &uri));
             // What may not be read cannot be completed either; and only what is listed can, so that a server need not be
             // asked about anything else, in words that would tell it from what is hidden.
             let found = context.view.resource(&uri, Kind::Resource).filter(|_| context.view.lists(&uri));
             let found = found.ok_or_else(unknown)?;
             let target = found.target(Kind::ResourceCompletion);
-            let judged = judge(context, &verdict(context, &target).ok_or_else(unknown)?, &target)?;
+            let judged = evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&found.server), "uri", found.own.clone(), judged)
         }
         _ => return Err(bad()),
@@ -348,16 +349,17 @@ fn completion(context: &RequestContext) -> Result<Permitted, RequestError> {
 }
 
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
-fn verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
+fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
     let subject = context.rights.subject();
     let verdict = context.snapshot.policy.verdict(&context.rights.class, &context.rights.question(&subject, target));
     verdict.is_visible().then_some(verdict)
 }
 
 /// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
-fn task(context: &RequestContext) -> Result<Permitted, RequestError> {
-    let token = required(&context.request, "taskId")?;
-    let task = task_behind(context, &token).ok_or_else(|| missing(context, RequestError::invalid("unknown task")))?;
+fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
+    let token = require_string(&context.request, "taskId")?;
+    let task =
+        find_task(context, &token).ok_or_else(|| answer_missing(context, RequestError::invalid("unknown task")))?;
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let (method, mut replaced) = (context.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
     if let Some(responses) = context.request.param("inputResponses") {
@@ -378,7 +380,7 @@ pub(crate) struct Task {
 }
 
 /// The task behind a token that this caller was given here. What policy hides meanwhile takes its tasks along.
-pub(crate) fn task_behind(context: &RequestContext, token: &str) -> Option<Task> {
+pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
     let plain = context.snapshot.sealer.open(Purpose::Task, &context.bind(), tokens::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (slug, rest) = plain.split_once('\0')?;
@@ -389,7 +391,7 @@ pub(crate) fn task_behind(context: &RequestContext, token: &str) -> Option<Task>
 }
 
 /// The capability that a tasks request needs.
-pub(crate) fn needs_tasks(context: &RequestContext) -> Result<(), RequestError> {
+pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError> {
     use lockgate_protocol::capabilities::{TASKS, declares};
     if declares(&context.caller.capabilities, &["extensions", TASKS]) {
         return Ok(());

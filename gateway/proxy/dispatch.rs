@@ -2,8 +2,8 @@
 //! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
 
 mod answer;
-mod record;
 mod detached;
+mod record;
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,64 +19,64 @@ use lockgate_telemetry::Outcome;
 use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
 use tokio::sync::{Notify, mpsc};
 
-pub(crate) use answer::instructions;
-use answer::{discover, page};
-use record::CallRecord;
-pub(crate) use record::{audit_denial, audit_allow, audit_listen};
+pub(crate) use answer::join_instructions;
+use answer::{write_discovery, write_page};
 use detached::{Detached, Work, reclaim};
+use record::CallRecord;
+pub(crate) use record::{audit_allow, audit_denial, audit_listen};
 
 use crate::authorize::{self, Permitted};
+use crate::caller_view::RequestCallerView;
+use crate::client_channel::{CallChannel, Destination, Waiting};
 use crate::context::RequestContext;
 use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
-use crate::caller_view::RequestCallerView;
 use crate::streams::OpenStream;
-use crate::client_channel::{Destination, CallChannel, Waiting};
 use crate::{interact, response};
 
 /// A request of a known caller.
-pub(crate) async fn request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
     let kind = match context.request.method {
         Method::ToolsList => ListKind::Tools,
         Method::PromptsList => ListKind::Prompts,
         Method::ResourcesList => ListKind::Resources,
         Method::TemplatesList => ListKind::Templates,
         Method::Discover => {
-            let answer = admitted(gateway, &context).map(|()| discover(&context));
-            return done(&context, answer);
+            let answer = admit_list(gateway, &context).map(|()| write_discovery(&context));
+            return write_reply(&context, answer);
         }
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
-            return forward(gateway, context).await;
+            return forward_request(gateway, context).await;
         }
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel if context.era() == Era::Modern => {
-            return forward(gateway, context).await;
+            return forward_request(gateway, context).await;
         }
         _ => {
             let problem = RequestError::method_not_found(&context.request.method_name());
             audit_denial(gateway, &context, &problem);
-            return done(&context, Err(problem));
+            return write_reply(&context, Err(problem));
         }
     };
-    if let Err(problem) = admitted(gateway, &context) {
-        return done(&context, Err(problem));
+    if let Err(problem) = admit_list(gateway, &context) {
+        return write_reply(&context, Err(problem));
     }
     for server in context.view.servers.values() {
         server.touch();
     }
-    let answer = page(&context, kind);
-    done(&context, answer)
+    let answer = write_page(&context, kind);
+    write_reply(&context, answer)
 }
 
 /// Lists and discovery: how often.
-fn admitted(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+fn admit_list(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     let admitted = authorize::admit(&context.snapshot, &context.rights, context.request.method);
     admitted.map(drop).inspect_err(|problem| audit_denial(gateway, context, problem))
 }
 
-fn done(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
+fn write_reply(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
     match answer {
         Ok(body) => Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body },
         Err(problem) => problem.reply(Some(context.request.id()), context.era()),
@@ -84,20 +84,20 @@ fn done(context: &RequestContext, answer: Result<Text, RequestError>) -> Reply {
 }
 
 /// A request for one server.
-async fn forward(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
-    let (context, permitted) = decide(gateway, context).await;
+async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
+    let (context, permitted) = authorize_request(gateway, context).await;
     let permitted = match permitted {
         Ok(permitted) => permitted,
         Err(problem) => {
             audit_denial(gateway, &context, &problem);
-            return done(&context, Err(problem));
+            return write_reply(&context, Err(problem));
         }
     };
     gateway.single_principal.record(context.principal.key());
     match &context.session {
         None if !may_stream(&context) => {
-            let answer = complete(gateway, &context, permitted, None).await;
-            done(&context, answer)
+            let answer = call_server(gateway, &context, permitted, None).await;
+            write_reply(&context, answer)
         }
         None => stream_modern(gateway, context, permitted).await,
         Some(session) => {
@@ -108,7 +108,10 @@ async fn forward(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply 
 }
 
 /// The decision on a request. One that may take long is made apart, so that nothing else on this thread waits for it.
-async fn decide(gateway: &Gateway, context: Box<RequestContext>) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
+async fn authorize_request(
+    gateway: &Gateway,
+    context: Box<RequestContext>,
+) -> (Box<RequestContext>, Result<Permitted, RequestError>) {
     if !authorize::is_slow(&context) {
         let permitted = authorize::authorize(&context);
         return (context, permitted);
@@ -133,19 +136,26 @@ fn may_stream(context: &RequestContext) -> bool {
     context.request.meta(meta::PROGRESS_TOKEN).is_some() || context.caller.log_level.is_some()
 }
 
-fn talk(context: &RequestContext, permitted: &Permitted, outlet: Destination) -> Arc<CallChannel> {
+fn open_channel(context: &RequestContext, permitted: &Permitted, outlet: Destination) -> Arc<CallChannel> {
     let slug = permitted.server().slug();
-    CallChannel::new(outlet, &context.request, context.caller.log_level, context.revision, slug, context.view.namespaced)
-        .with(permitted.response().cloned())
+    CallChannel::new(
+        outlet,
+        &context.request,
+        context.caller.log_level,
+        context.revision,
+        slug,
+        context.view.namespaced,
+    )
+    .with(permitted.response().cloned())
 }
 
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
 async fn stream_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
     let (sender, mut receiver) = CallChannel::channel();
-    let conversation = talk(&context, &permitted, Destination::Channel(sender, Arc::clone(gateway.budget())));
+    let conversation = open_channel(&context, &permitted, Destination::Channel(sender, Arc::clone(gateway.budget())));
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer = complete(&shared, &context, permitted, Some(conversation)).await;
+        let answer = call_server(&shared, &context, permitted, Some(conversation)).await;
         (context, answer)
     });
     tokio::select! {
@@ -166,9 +176,9 @@ async fn stream_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, per
                 early.push(waiting);
             }
             if early.is_empty() {
-                return done(&context, answer);
+                return write_reply(&context, answer);
             }
-            let last = final_text(&context, answer);
+            let last = write_final_text(&context, answer);
             let all = early.into_iter().map(|waiting| Text::Whole(waiting.text)).chain([last]);
             let all = all.map(|data| Outgoing { data, ..Outgoing::default() });
             Reply::Stream { headers: HeaderMap::new(), events: Box::pin(futures_util::stream::iter(all)) }
@@ -192,7 +202,7 @@ async fn next_event(
         biased;
         Some(waiting) = receiver.recv() => Some((event(waiting.text.into()), Some((None, receiver, work, open)))),
         (context, answer) = &mut work => {
-            let last = final_text(&context, answer);
+            let last = write_final_text(&context, answer);
             match receiver.try_recv() {
                 // Rare: a message slipped in together with the answer; it goes first.
                 Ok(waiting) => {
@@ -205,7 +215,7 @@ async fn next_event(
     }
 }
 
-fn final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
+fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>) -> Text {
     match answer {
         Ok(text) => text,
         Err(problem) => problem.text(Some(context.request.id())).into(),
@@ -223,11 +233,11 @@ async fn run_legacy(
     let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
     let outlet = Destination::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
-    let conversation = talk(&context, &permitted, outlet);
+    let conversation = open_channel(&context, &permitted, outlet);
     let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
     let work: Work = Box::pin(async move {
         let answer = tokio::select! {
-            answer = complete(&shared, &context, permitted, Some(talk)) => answer,
+            answer = call_server(&shared, &context, permitted, Some(talk)) => answer,
             () = running.token.cancelled() => Err(RequestError::withdrawn()),
         };
         (context, answer)
@@ -236,9 +246,9 @@ async fn run_legacy(
     tokio::select! {
         (context, answer) = &mut work => match (conversation.stream(), answer) {
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
-            (None, answer) => done(&context, answer),
+            (None, answer) => write_reply(&context, answer),
             (Some(log), answer) => {
-                conclude(&log, &context, answer);
+                finish_stream(&log, &context, answer);
                 stream_call(gateway, &session, &log)
             }
         },
@@ -247,7 +257,7 @@ async fn run_legacy(
             let server = work.server();
             tokio::spawn(async move {
                 tokio::select! {
-                    (context, answer) = work.take() => conclude(&rest, &context, answer),
+                    (context, answer) = work.take() => finish_stream(&rest, &context, answer),
                     _promise = reclaim(&*server, Some(&rest)) => rest.finish(None, Text::default()),
                 }
             });
@@ -257,26 +267,29 @@ async fn run_legacy(
 }
 
 /// Ends a stream with the answer; a client that has cancelled gets none.
-fn conclude(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
+fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, RequestError>) {
     let last = match answer {
         Err(problem) if problem.is_withdrawn() => None,
-        answer => Some(final_text(context, answer)),
+        answer => Some(write_final_text(context, answer)),
     };
     log.finish(last, RequestError::dropped().text(Some(context.request.id())).into());
 }
 
 /// A request that a built-in server makes in its caller's name: decided and record like the caller's own, without a
 /// way back to the client.
-pub(crate) fn nested(gateway: &Gateway, context: Box<RequestContext>) -> BoxFuture<'_, Result<Text, RequestError>> {
+pub(crate) fn forward_nested(
+    gateway: &Gateway,
+    context: Box<RequestContext>,
+) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
-        let (context, permitted) = decide(gateway, context).await;
+        let (context, permitted) = authorize_request(gateway, context).await;
         let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
-        complete(gateway, &context, permitted, None).await
+        call_server(gateway, &context, permitted, None).await
     })
 }
 
 /// Calls the server and writes its answer for the client, and counts how that went.
-async fn complete(
+async fn call_server(
     gateway: &Gateway,
     context: &RequestContext,
     permitted: Permitted,
@@ -287,7 +300,7 @@ async fn complete(
     let server = Arc::clone(permitted.server());
     let answer = tokio::select! {
         biased;
-        answer = rounds(gateway, context, permitted, conversation.clone(), &mut record) => answer,
+        answer = run_rounds(gateway, context, permitted, conversation.clone(), &mut record) => answer,
         _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
     };
     if let Some(conversation) = conversation {
@@ -300,7 +313,7 @@ async fn complete(
 }
 
 /// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.
-async fn rounds(
+async fn run_rounds(
     gateway: &Gateway,
     context: &RequestContext,
     permitted: Permitted,
@@ -309,7 +322,7 @@ async fn rounds(
 ) -> Result<Text, RequestError> {
     let mut permitted = permitted;
     let mut rounds = 0;
-    let eyes = RequestCallerView { gateway, context, forward: nested };
+    let eyes = RequestCallerView { gateway, context, forward: forward_nested };
     loop {
         let server = Arc::clone(permitted.server());
         let call = Call {
@@ -333,7 +346,7 @@ async fn rounds(
             }
             RequestError::failed(server.slug(), &failure)
         })?;
-        interact::check(&permitted, &answer)?;
+        interact::check_questions(&permitted, &answer)?;
         match (answer.kind, context.era(), &answer.outcome) {
             (_, _, jsonrpc::Outcome::Error(error)) => {
                 return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
@@ -344,7 +357,7 @@ async fn rounds(
                     let words = format!("server {} asked too many rounds of questions", server.slug());
                     return Err(RequestError::new(code::INTERNAL, words));
                 }
-                permitted = interact::round(&permitted, &answer, conversation.as_deref()).await?;
+                permitted = interact::ask_client(&permitted, &answer, conversation.as_deref()).await?;
             }
             (AnswerKind::Task, Era::Legacy, _) => {
                 let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
@@ -353,7 +366,7 @@ async fn rounds(
             _ => {
                 let failed = answer.member("isError") == Some(b"true");
                 record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-                return response::write(context, &permitted, &answer, gateway.budget());
+                return response::write_response(context, &permitted, &answer, gateway.budget());
             }
         }
     }

@@ -12,10 +12,10 @@ use lockgate_telemetry::{Metrics, ServerState};
 use lockgate_upstream::{Event, State};
 use tokio::sync::broadcast;
 
-use pace::Pace;
-use crate::directory::Change;
 use crate::catalog::Catalog;
+use crate::directory::Change;
 use crate::gateway::Gateway;
+use pace::Pace;
 
 /// Follows the servers until the gateway is gone.
 pub(crate) async fn follow(gateway: Arc<Gateway>) {

@@ -12,11 +12,11 @@ use lockgate_upstream::{Events, Upstream};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::face::Inbound;
 use crate::directory::Directory;
+use crate::face::Inbound;
 use crate::session::{Session, Sessions};
-use crate::snapshot::Snapshot;
 use crate::single_principal::SinglePrincipal;
+use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams};
 use crate::suspects::{self, Suspect};
 use lockgate_admission::budget::Budget;

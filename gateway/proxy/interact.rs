@@ -7,8 +7,8 @@ use lockgate_upstream::{Answer, AnswerKind, Conversation, Unasked};
 use serde_json::{Map, Value, json};
 
 use crate::authorize::Permitted;
-use crate::rescue::RequestError;
 use crate::client_channel::CallChannel;
+use crate::rescue::RequestError;
 
 /// Most questions of one round.
 const MAX_QUESTIONS: usize = 32;
@@ -17,7 +17,7 @@ const MAX_QUESTIONS: usize = 32;
 const MAX_TREE: usize = 1 << 20;
 
 /// A server may pause only some requests, and has to say what for.
-pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
+pub(crate) fn check_questions(permitted: &Permitted, answer: &Answer) -> Result<(), RequestError> {
     if answer.kind == AnswerKind::InputRequired && answer.text.len() > MAX_TREE {
         let words = format!("server {} asked questions that are too long", permitted.server().slug());
         return Err(RequestError::new(code::INTERNAL, words));
@@ -32,7 +32,11 @@ pub(crate) fn check(permitted: &Permitted, answer: &Answer) -> Result<(), Reques
 }
 
 /// Asks what the server wants to know; gives leave for the next round.
-pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&CallChannel>) -> Result<Permitted, RequestError> {
+pub(crate) async fn ask_client(
+    permitted: &Permitted,
+    answer: &Answer,
+    talk: Option<&CallChannel>,
+) -> Result<Permitted, RequestError> {
     let slug = permitted.server().slug();
     let problem = |words: &str| RequestError::new(code::INTERNAL, format!("server {slug} {words}"));
     let state = answer.member("requestState").map(<[u8]>::to_vec);
@@ -61,7 +65,9 @@ pub(crate) async fn round(permitted: &Permitted, answer: &Answer, talk: Option<&
             }
             // Only an elicitation has a result that means no answer.
             Err(_) if method == Method::Elicit => json!({"action": "cancel"}),
-            Err(record_refused_notification) => return Err(problem(&format!("has a question, but {record_refused_notification}"))),
+            Err(record_refused_notification) => {
+                return Err(problem(&format!("has a question, but {record_refused_notification}")));
+            }
         };
         answers.insert(key, answer);
     }

@@ -85,7 +85,7 @@ pub(crate) fn initialize(
     }
     let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
     let mut result = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "serverInfo": info});
-    if let Some(text) = dispatch::instructions(snapshot, &view) {
+    if let Some(text) = dispatch::join_instructions(snapshot, &view) {
         result["instructions"] = text.into();
     }
     let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
@@ -101,13 +101,13 @@ pub(crate) async fn receive(
     inbound: &Inbound,
     request: Request,
 ) -> Reply {
-    if let Some(problem) = wrong_version(&inbound.headers) {
+    if let Some(problem) = check_version(&inbound.headers) {
         gateway.record_refused_request(&problem, inbound);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
     if request.id().is_empty() {
         gateway.record_refused_notification(&request, inbound);
-        notification(&session, &request);
+        take_notification(&session, &request);
         return Reply::accepted();
     }
     let id = request.id_bytes();
@@ -119,31 +119,34 @@ pub(crate) async fn receive(
         Err(problem) => problem.reply(Some(&id), Era::Legacy),
     };
     let ok = || Ok(b"{}".to_vec());
-    let noted =
-        |result: Result<Vec<u8>, RequestError>| reply(result.inspect_err(|problem| gateway.record_refused_request(problem, inbound)));
+    let noted = |result: Result<Vec<u8>, RequestError>| {
+        reply(result.inspect_err(|problem| gateway.record_refused_request(problem, inbound)))
+    };
     match request.method {
         Method::Ping => reply(ok()),
         Method::SetLevel => noted(set_level(&session, &request).and_then(|()| ok())),
-        Method::Initialize => noted(Err(RequestError::new(code::INVALID_REQUEST, "the session is initialized already"))),
+        Method::Initialize => {
+            noted(Err(RequestError::new(code::INVALID_REQUEST, "the session is initialized already")))
+        }
         method if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") => {
             noted(Err(RequestError::method_not_found(&request.method_name())))
         }
         method => {
-            let context = match ready(gateway, snapshot, principal, session, inbound, request).await {
+            let context = match prepare_request(gateway, snapshot, principal, session, inbound, request).await {
                 Ok(context) => context,
                 Err(reply) => return *reply,
             };
             match method {
                 Method::Subscribe => reply(subscribe(gateway, &context).await.and_then(|()| ok())),
                 Method::Unsubscribe => reply(unsubscribe(gateway, &context).and_then(|()| ok())),
-                _ => dispatch::request(gateway, context).await,
+                _ => dispatch::answer_request(gateway, context).await,
             }
         }
     }
 }
 
 /// A request once the lists that it is looked up in are known.
-async fn ready(
+async fn prepare_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
     principal: Principal,
@@ -156,7 +159,7 @@ async fn ready(
     let running = session.run(request.id_bytes());
     tokio::select! {
         biased;
-        () = lists_known(gateway, &snapshot, &session, &rights) => {}
+        () = await_lists(gateway, &snapshot, &session, &rights) => {}
         () = running.token.cancelled() => return Err(Box::new(silence())),
     }
     let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
@@ -183,7 +186,7 @@ async fn ready(
 
 /// Waits for servers that are still starting and, for a client that can be asked things, for what they offer to such clients
 /// alone. Costs nothing once that is known.
-async fn lists_known(gateway: &Gateway, snapshot: &Snapshot, session: &Session, rights: &CallerRights) {
+async fn await_lists(gateway: &Gateway, snapshot: &Snapshot, session: &Session, rights: &CallerRights) {
     let deadline = snapshot.config.limits.discovery_deadline;
     gateway.directory.settle(deadline).await;
     if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
@@ -195,14 +198,14 @@ async fn lists_known(gateway: &Gateway, snapshot: &Snapshot, session: &Session, 
 }
 
 /// A version that we do not know, on a session that has negotiated one.
-fn wrong_version(headers: &HeaderMap) -> Option<RequestError> {
+fn check_version(headers: &HeaderMap) -> Option<RequestError> {
     let version = header(headers, &VERSION)?;
     let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
     let words = format!("unsupported protocol version in a session: {}", version.chars().take(64).collect::<String>());
     (!known).then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
 }
 
-fn notification(session: &Session, note: &Request) {
+fn take_notification(session: &Session, note: &Request) {
     if note.method == Method::Cancelled
         && let Some(id) = note.param("requestId")
     {
@@ -217,13 +220,20 @@ fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
 }
 
 /// The stream for messages outside calls, or a stream of a call that is resumed.
-pub(crate) fn get(gateway: &Arc<Gateway>, snapshot: &Arc<Snapshot>, principal: &Principal, inbound: &Inbound) -> Reply {
+pub(crate) fn open_stream(
+    gateway: &Arc<Gateway>,
+    snapshot: &Arc<Snapshot>,
+    principal: &Principal,
+    inbound: &Inbound,
+) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        return not_without_session(gateway, snapshot, inbound, "GET");
+        return refuse_without_session(gateway, snapshot, inbound, "GET");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.refuse_unknown_session(inbound, None) };
-    if let Some(problem) = wrong_version(&inbound.headers) {
+    let Some(session) = gateway.session(named, principal, inbound) else {
+        return gateway.refuse_unknown_session(inbound, None);
+    };
+    if let Some(problem) = check_version(&inbound.headers) {
         gateway.record_refused_request(&problem, inbound);
         return problem.reply(None, Era::Legacy);
     }
@@ -251,7 +261,7 @@ pub(crate) fn get(gateway: &Arc<Gateway>, snapshot: &Arc<Snapshot>, principal: &
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
-fn not_without_session(gateway: &Gateway, snapshot: &Snapshot, inbound: &Inbound, verb: &str) -> Reply {
+fn refuse_without_session(gateway: &Gateway, snapshot: &Snapshot, inbound: &Inbound, verb: &str) -> Reply {
     let rights = CallerRights::new(&snapshot.policy, inbound.principal.clone(), &inbound.endpoint);
     if gateway.directory.view(&inbound.endpoint, snapshot, &rights).is_none() {
         let problem = RequestError::no_endpoint();
@@ -264,18 +274,25 @@ fn not_without_session(gateway: &Gateway, snapshot: &Snapshot, inbound: &Inbound
 }
 
 /// Ends a session.
-pub(crate) fn delete(gateway: &Arc<Gateway>, snapshot: &Snapshot, principal: &Principal, inbound: &Inbound) -> Reply {
+pub(crate) fn end_session(
+    gateway: &Arc<Gateway>,
+    snapshot: &Snapshot,
+    principal: &Principal,
+    inbound: &Inbound,
+) -> Reply {
     let named = header(&inbound.headers, &SESSION);
     if named.is_none() {
-        return not_without_session(gateway, snapshot, inbound, "DELETE");
+        return refuse_without_session(gateway, snapshot, inbound, "DELETE");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else { return gateway.refuse_unknown_session(inbound, None) };
+    let Some(session) = gateway.session(named, principal, inbound) else {
+        return gateway.refuse_unknown_session(inbound, None);
+    };
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
 }
 
 /// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and authorized by itself.
-pub(crate) async fn batch(
+pub(crate) async fn receive_batch(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     principal: &Principal,
@@ -320,7 +337,7 @@ pub(crate) async fn batch(
     let replies = futures_util::future::join_all(texts.into_iter().map(one)).await;
     let mut out = vec![b'['];
     for reply in replies {
-        for text in texts_of(reply).await {
+        for text in collect_texts(reply).await {
             if out.len() > 1 {
                 out.push(b',');
             }
@@ -335,7 +352,7 @@ pub(crate) async fn batch(
 }
 
 /// The messages of one answer of a batch; what streams is collected.
-async fn texts_of(reply: Reply) -> Vec<Bytes> {
+async fn collect_texts(reply: Reply) -> Vec<Bytes> {
     use futures_util::StreamExt;
     match reply {
         Reply::Empty { .. } => Vec::new(),

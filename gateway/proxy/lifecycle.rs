@@ -11,12 +11,12 @@ use lockgate_telemetry::{Metrics, Tracer};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Gateway;
 use crate::directory::{Change, Directory};
 use crate::follow::follow;
+use crate::gateway::Gateway;
 use crate::session::Sessions;
-use crate::snapshot::{Rules, Snapshot, RulesError};
 use crate::single_principal::SinglePrincipal;
+use crate::snapshot::{Rules, RulesError, Snapshot};
 
 /// Rules that have been compiled and can be adopted.
 pub struct Prepared(Snapshot);

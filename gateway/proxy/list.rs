@@ -14,7 +14,13 @@ use crate::catalog::rendered::Pages;
 use crate::catalog::{View, index};
 
 /// The pages of one list for clients of one revision that can be asked things or not.
-pub(crate) fn pages(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Arc<Pages> {
+pub(crate) fn find_pages(
+    view: &View,
+    kind: ListKind,
+    revision: Revision,
+    asked: bool,
+    page_items: usize,
+) -> Arc<Pages> {
     let cell = &view.rendered.0[usize::from(asked)][index(kind)][revision.index()];
     Arc::clone(cell.get_or_init(|| {
         let pages = render(view, kind, revision, asked, page_items);

@@ -23,18 +23,18 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::authorize::authorize;
+use crate::caller_view::about;
 use crate::catalog::View;
 use crate::catalog::mark::ListMarks;
 use crate::catalog::template::Steps;
 use crate::context::RequestContext;
-use crate::dispatch::{audit_denial, audit_allow, audit_listen};
+use crate::directory::Change;
+use crate::dispatch::{audit_allow, audit_denial, audit_listen};
 use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
-use crate::directory::Change;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
-use crate::caller_view::about;
 use crate::streams::OpenStream;
 use tasks::Tasks;
 
@@ -55,7 +55,7 @@ struct Listener {
     caller: Caller,
     revision: Revision,
     /// The lists that the client was last told of. Not the view itself: a client that does not read would keep it.
-    lists_told: ListMarks,
+    lists_notified: ListMarks,
     changes: broadcast::Receiver<Change>,
     ready: VecDeque<Bytes>,
     stage: Stage,
@@ -67,12 +67,12 @@ struct Listener {
 #[derive(PartialEq)]
 enum Stage {
     Granting,
-    Telling,
+    Open,
     Over,
 }
 
 /// Opens the stream.
-pub(crate) fn open(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
+pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> Reply {
     match listener(gateway, context) {
         Err(problem) => {
             audit_denial(gateway, context, &problem);
@@ -95,7 +95,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         context.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
     let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
     if context.request.param("taskIds").is_some() {
-        crate::authorize::needs_tasks(context)?;
+        crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
     let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -108,7 +108,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     audit_listen(gateway, context)?;
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
     let (uris, mut steps) = (uris.iter().filter_map(Value::as_str), Steps::of_request());
-    let wanted = uris.filter_map(|shown| wanted(gateway, context, shown, &mut steps)).collect();
+    let wanted = uris.filter_map(|shown| authorize_resource(gateway, context, shown, &mut steps)).collect();
     let offers = &context.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -126,7 +126,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
         tasks,
         caller: context.caller.clone(),
         revision: context.revision,
-        lists_told: context.view.marks(false),
+        lists_notified: context.view.marks(false),
         changes: gateway.directory.changes.subscribe(),
         ready: VecDeque::new(),
         stage: Stage::Granting,
@@ -137,7 +137,7 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
 }
 
 /// One resource, decided on and recorded like a subscription of its own.
-fn wanted(
+fn authorize_resource(
     gateway: &Gateway,
     context: &RequestContext,
     shown: &str,
@@ -165,13 +165,13 @@ impl Listener {
             match self.stage {
                 Stage::Over => return None,
                 Stage::Granting => self.grant().await,
-                Stage::Telling => {
-                    let place = self.place();
+                Stage::Open => {
+                    let requests = self.task_requests();
                     let change = tokio::select! {
                         change = self.changes.recv() => change,
-                        task = self.tasks.next(|token| place.ask(token)) => {
+                        task = self.tasks.next(|token| requests.make(token)) => {
                             if let Some(task) = task {
-                                self.tell(Method::TaskUpdated, |params| tasks::write(params, &task));
+                                self.push_notification(Method::TaskUpdated, |params| tasks::write(params, &task));
                             }
                             continue;
                         }
@@ -181,10 +181,12 @@ impl Listener {
                         }
                     };
                     match change {
-                        Ok(Change::Catalog) => self.compare(),
-                        Ok(Change::Updated { slug, uri }) => self.updated(&slug, &uri),
-                        Ok(Change::Task { slug, id }) => self.tasks.read_changed(&slug, &id, |token| place.ask(token)),
-                        Err(broadcast::error::RecvError::Lagged(_)) => self.missed(),
+                        Ok(Change::Catalog) => self.compare_lists(),
+                        Ok(Change::Updated { slug, uri }) => self.notify_updated(&slug, &uri),
+                        Ok(Change::Task { slug, id }) => {
+                            self.tasks.read_changed(&slug, &id, |token| requests.make(token))
+                        }
+                        Err(broadcast::error::RecvError::Lagged(_)) => self.notify_everything(),
                         Err(broadcast::error::RecvError::Closed) => self.finish(),
                     }
                 }
@@ -214,12 +216,12 @@ impl Listener {
             filter.insert("taskIds".into(), tasks.into());
         }
         let filter = Value::Object(filter).to_string();
-        self.tell(Method::Acknowledged, |params| params.raw("notifications", filter.as_bytes()));
-        self.stage = Stage::Telling;
+        self.push_notification(Method::Acknowledged, |params| params.raw("notifications", filter.as_bytes()));
+        self.stage = Stage::Open;
     }
 
     /// What the caller may see now; nothing when the caller's key is good no more.
-    fn sees(&self) -> Option<Arc<View>> {
+    fn current_view(&self) -> Option<Arc<View>> {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
         let rights = CallerRights::new(&snapshot.policy, principal, &self.endpoint);
@@ -227,11 +229,11 @@ impl Listener {
     }
 
     /// Tells of lists that look different now to this caller.
-    fn compare(&mut self) {
-        let after = self.sees();
+    fn compare_lists(&mut self) {
+        let after = self.current_view();
         let lists = after.as_ref().map_or_else(ListMarks::none, |view| view.marks(false));
-        for kind in std::mem::replace(&mut self.lists_told, lists).changes(lists) {
-            self.changed(kind);
+        for kind in std::mem::replace(&mut self.lists_notified, lists).changes(lists) {
+            self.notify_list_changed(kind);
         }
         match after {
             Some(after) => {
@@ -245,18 +247,18 @@ impl Listener {
         }
     }
 
-    fn changed(&mut self, kind: ListKind) {
+    fn notify_list_changed(&mut self, kind: ListKind) {
         let (on, method) = match kind {
             ListKind::Tools => (self.lists[0], Method::ToolsChanged),
             ListKind::Prompts => (self.lists[1], Method::PromptsChanged),
             ListKind::Resources | ListKind::Templates => (self.lists[2], Method::ResourcesChanged),
         };
         if on {
-            self.tell(method, |_| {});
+            self.push_notification(method, |_| {});
         }
     }
 
-    fn updated(&mut self, slug: &str, own: &str) {
+    fn notify_updated(&mut self, slug: &str, own: &str) {
         let mine = self.resources.iter().find(|(server, base, _)| server.slug() == slug && covers(base, own));
         let Some((_, base, shown)) = mine else { return };
         // A part of a resource is told by its own URI.
@@ -266,32 +268,32 @@ impl Listener {
             (false, Endpoint::Server(_)) => own.to_owned(),
         };
         // By the rules of now, and for the part too.
-        if self.sees().is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
+        if self.current_view().is_none_or(|view| view.resource(&shown, Kind::Resource).is_none()) {
             return;
         }
-        self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
+        self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
     }
 
     /// So much has happened that some of it was lost: everything may have changed.
-    fn missed(&mut self) {
-        self.compare();
+    fn notify_everything(&mut self) {
+        self.compare_lists();
         if self.stage == Stage::Over {
             return;
         }
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
-            self.changed(kind);
+            self.notify_list_changed(kind);
         }
         let shown: Vec<String> = self.resources.iter().map(|(.., shown)| shown.clone()).collect();
         for shown in shown {
-            self.tell(Method::ResourceUpdated, |params| params.string("uri", &shown));
+            self.push_notification(Method::ResourceUpdated, |params| params.string("uri", &shown));
         }
-        let place = self.place();
-        self.tasks.read_all(|token| place.ask(token));
+        let requests = self.task_requests();
+        self.tasks.read_all(|token| requests.make(token));
     }
 
     /// Where and for whom further requests of this listen are made.
-    fn place(&self) -> Place {
-        Place {
+    fn task_requests(&self) -> TaskRequests {
+        TaskRequests {
             gateway: Arc::clone(&self.gateway),
             endpoint: self.endpoint.clone(),
             principal: self.principal.clone(),
@@ -300,7 +302,7 @@ impl Listener {
         }
     }
 
-    fn tell(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
+    fn push_notification(&mut self, method: Method, write: impl FnOnce(&mut Object<'_>)) {
         let mut params = Vec::with_capacity(128);
         let mut object = Object::open(&mut params);
         write(&mut object);
@@ -321,8 +323,8 @@ impl Listener {
     }
 }
 
-/// See [`Listener::place`].
-struct Place {
+/// See [`Listener::task_requests`].
+struct TaskRequests {
     gateway: Arc<Gateway>,
     endpoint: Endpoint,
     principal: Principal,
@@ -330,9 +332,9 @@ struct Place {
     revision: Revision,
 }
 
-impl Place {
+impl TaskRequests {
     /// A request for one of the caller's tasks, judged by the rules of now.
-    fn ask(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
+    fn make(&self, token: &str) -> Option<(Arc<Gateway>, Box<RequestContext>)> {
         let snapshot = self.gateway.snapshot();
         let principal = snapshot.authenticator.current(&self.principal)?;
         let rights = CallerRights::new(&snapshot.policy, principal.clone(), &self.endpoint);

@@ -14,7 +14,7 @@ use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::scan;
 use lockgate_upstream::{Caller, LogLevel};
 
-use crate::authorize::needs_tasks;
+use crate::authorize::require_tasks;
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
@@ -44,25 +44,25 @@ pub(crate) async fn receive(
     }
     let id = request.id_bytes();
     gateway.directory.settle(snapshot.config.limits.discovery_deadline).await;
-    match check(gateway, snapshot, principal, inbound, request) {
+    match check_request(gateway, snapshot, principal, inbound, request) {
         Err(problem) => {
             gateway.record_refused_request(&problem, inbound);
             problem.reply(Some(&id), Era::Modern)
         }
-        Ok(context) if context.request.method == Method::Listen => listen::open(gateway, &context),
-        Ok(context) => dispatch::request(gateway, context).await,
+        Ok(context) if context.request.method == Method::Listen => listen::open_stream(gateway, &context),
+        Ok(context) => dispatch::answer_request(gateway, context).await,
     }
 }
 
-fn check(
+fn check_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
     principal: Principal,
     inbound: &Inbound,
     request: Request,
 ) -> Result<Box<RequestContext>, RequestError> {
-    let version = complete(&request)?;
-    standard_headers(&inbound.headers, &request, &version)?;
+    let version = check_meta(&request)?;
+    check_standard_headers(&inbound.headers, &request, &version)?;
     let revision =
         Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| RequestError::version(&version))?;
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &inbound.endpoint);
@@ -72,15 +72,18 @@ fn check(
     }
     // A client on stdio has no headers that anybody could route by.
     if request.method == Method::ToolsCall && inbound.peer != Peer::Stdio {
-        param_headers(&inbound.headers, &request, &view)?;
+        check_param_headers(&inbound.headers, &request, &view)?;
     }
-    let log_level = match request.meta(meta::LOG_LEVEL) {
-        None => None,
-        Some(raw) => {
-            let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
-            Some(level.ok_or_else(|| RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level"))?)
-        }
-    };
+    let log_level =
+        match request.meta(meta::LOG_LEVEL) {
+            None => None,
+            Some(raw) => {
+                let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
+                Some(level.ok_or_else(|| {
+                    RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level")
+                })?)
+            }
+        };
     let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
     let capabilities = capabilities::carried(declared);
     let caller = Caller {
@@ -105,14 +108,15 @@ fn check(
         snapshot,
     });
     if context.request.method.as_str().starts_with("tasks/") {
-        needs_tasks(&context)?;
+        require_tasks(&context)?;
     }
     Ok(context)
 }
 
 /// The members of `_meta` that every modern request has. Gives the version.
-fn complete(request: &Request) -> Result<String, RequestError> {
-    let missing = |key: &str| RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
+fn check_meta(request: &Request) -> Result<String, RequestError> {
+    let missing =
+        |key: &str| RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
     let version = request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
     match request.meta(meta::CLIENT_CAPABILITIES) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
@@ -121,16 +125,16 @@ fn complete(request: &Request) -> Result<String, RequestError> {
 }
 
 /// Headers repeat the body for whoever routes by them; the two must agree.
-fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), RequestError> {
-    expect(headers, &VERSION, version)?;
-    expect(headers, &METHOD, &request.method_name())?;
+fn check_standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), RequestError> {
+    expect_header(headers, &VERSION, version)?;
+    expect_header(headers, &METHOD, &request.method_name())?;
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
     let Some(key) = target else { return Ok(()) };
     let Some(name) = request.param_str(key) else {
         let unfounded = || RequestError::header(format!("the header Mcp-Name has nothing in `params.{key}` to repeat"));
-        return one(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
+        return single_header(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
     };
-    let value = one(headers, &NAME)?.ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
+    let value = single_header(headers, &NAME)?.ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
         Ok(_) => Err(RequestError::header("the header Mcp-Name contradicts the body")),
@@ -138,8 +142,8 @@ fn standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Re
     }
 }
 
-fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), RequestError> {
-    match one(headers, name)? {
+fn expect_header(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), RequestError> {
+    match single_header(headers, name)? {
         None => Err(RequestError::header(format!("the header {name} is missing"))),
         Some(sent) if sent == value.as_bytes() => Ok(()),
         Some(_) => Err(RequestError::header(format!("the header {name} contradicts the body"))),
@@ -147,7 +151,7 @@ fn expect(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<(), Req
 }
 
 /// The only value of a header, without the white space around it.
-fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, RequestError> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, RequestError> {
     let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
@@ -157,7 +161,7 @@ fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>
 }
 
 /// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must say the same.
-fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), RequestError> {
+fn check_param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), RequestError> {
     let seen = request.param_str("name").and_then(|name| view.tool(&name));
     // What is offered to sessions alone is as good as unknown here.
     let Some(entry) = seen.filter(|seen| !seen.entry.asks) else { return Ok(()) };
@@ -166,10 +170,10 @@ fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<
     let values = wanted.values(arguments);
     for name in wanted.shallow_names() {
         let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
-        let sent = HeaderName::from_bytes(name.as_bytes()).map_or(Ok(None), |name| one(headers, &name))?;
+        let sent = HeaderName::from_bytes(name.as_bytes()).map_or(Ok(None), |name| single_header(headers, &name))?;
         match (sent, body) {
             (None, None) => {}
-            (Some(sent), Some(body)) if same_value(sent, body) => {}
+            (Some(sent), Some(body)) if is_same_value(sent, body) => {}
             (None, Some(_)) => return Err(RequestError::header(format!("the header {name} is missing"))),
             (Some(_), _) => return Err(RequestError::header(format!("the header {name} contradicts the body"))),
         }
@@ -178,7 +182,7 @@ fn param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<
 }
 
 /// Equal after decoding; numbers by value.
-fn same_value(sent: &[u8], body: &str) -> bool {
+fn is_same_value(sent: &[u8], body: &str) -> bool {
     let (Ok(sent), Ok(body)) = (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes())) else {
         return false;
     };

@@ -37,7 +37,11 @@ impl Gateway {
     /// What the owner of a session sees now; nothing when the owner's key is good no more.
     fn view_of(&self, session: &Session, snapshot: &Snapshot) -> Option<Arc<View>> {
         let principal = snapshot.authenticator.current(&session.principal())?;
-        self.directory.view(&session.endpoint, snapshot, &CallerRights::new(&snapshot.policy, principal, &session.endpoint))
+        self.directory.view(
+            &session.endpoint,
+            snapshot,
+            &CallerRights::new(&snapshot.policy, principal, &session.endpoint),
+        )
     }
 
     /// Ends the subscriptions of a session to what its caller may not read any more, before something is told of them.

@@ -49,8 +49,8 @@ impl Gateway {
         let snapshot = self.snapshot();
         let principal = inbound.principal.clone();
         match inbound.verb {
-            Verb::Get | Verb::Listen => legacy::get(self, &snapshot, &principal, &inbound),
-            Verb::Delete => legacy::delete(self, &snapshot, &principal, &inbound),
+            Verb::Get | Verb::Listen => legacy::open_stream(self, &snapshot, &principal, &inbound),
+            Verb::Delete => legacy::end_session(self, &snapshot, &principal, &inbound),
             Verb::Post(ref body) => {
                 let body = body.clone();
                 self.post(snapshot, principal, inbound, body).await
@@ -58,7 +58,13 @@ impl Gateway {
         }
     }
 
-    async fn post(self: &Arc<Self>, snapshot: Arc<Snapshot>, principal: Principal, inbound: Inbound, body: Bytes) -> Reply {
+    async fn post(
+        self: &Arc<Self>,
+        snapshot: Arc<Snapshot>,
+        principal: Principal,
+        inbound: Inbound,
+        body: Bytes,
+    ) -> Reply {
         let parsed = match self.parse(&snapshot, &principal, body.clone()).await {
             Ok(parsed) => parsed,
             Err(problem) => {
@@ -69,7 +75,7 @@ impl Gateway {
         let message = match parsed {
             Ok(message) => message,
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
-                return legacy::batch(self, &snapshot, &principal, &inbound, &body).await;
+                return legacy::receive_batch(self, &snapshot, &principal, &inbound, &body).await;
             }
             Err(refusal) => {
                 let (problem, reply) = RequestError::unreadable(&refusal, &body);

@@ -41,7 +41,10 @@ impl Gateway {
     pub(crate) fn record_refused_notification(&self, note: &Request, inbound: &Inbound) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
-            self.record_refused_request(&RequestError::invalid(format!("`{name}` needs an id: nothing is done")), inbound);
+            self.record_refused_request(
+                &RequestError::invalid(format!("`{name}` needs an id: nothing is done")),
+                inbound,
+            );
         }
     }
 

@@ -34,7 +34,7 @@ const MAX_QUESTIONS: usize = 32;
 const MAX_VALUES: usize = 100;
 
 /// Writes the response. What is copied of a large one takes room in `budget` first.
-pub(crate) fn write(
+pub(crate) fn write_response(
     context: &RequestContext,
     permitted: &Permitted,
     answer: &Answer,
@@ -280,7 +280,12 @@ fn takes_structured(revision: Revision, value: &[u8]) -> bool {
 }
 
 /// The server may ask only what the client declared; each question says who asks.
-fn questions(context: &RequestContext, permitted: &Permitted, value: &[u8], slug: Option<&str>) -> Result<Change, RequestError> {
+fn questions(
+    context: &RequestContext,
+    permitted: &Permitted,
+    value: &[u8],
+    slug: Option<&str>,
+) -> Result<Change, RequestError> {
     let Ok(Value::Object(mut all)) = serde_json::from_slice::<Value>(value) else {
         return Err(broken(permitted, "questions that are not an object"));
     };

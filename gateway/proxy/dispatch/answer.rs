@@ -25,9 +25,9 @@ const DEGRADED_TTL_MS: u64 = 2_000;
 const MAX_INSTRUCTIONS: usize = 32 * 1024;
 
 /// One page of a merged list: our head and tail around bytes that were written once.
-pub(super) fn page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
+pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
     let limits = &context.snapshot.config.limits;
-    let list = list::pages(&context.view, kind, context.revision, context.can_be_asked(), limits.page_items);
+    let list = list::find_pages(&context.view, kind, context.revision, context.can_be_asked(), limits.page_items);
     let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()];
     let invalid = || RequestError::invalid("the cursor is not valid any more; start again without one");
@@ -49,7 +49,7 @@ pub(super) fn page(context: &RequestContext, kind: ListKind) -> Result<Text, Req
     write::result_head(&mut head, context.request.id());
     let mut object = Object::open(&mut head);
     if context.era() == Era::Modern {
-        cache_hints(&mut object, &context.view);
+        write_cache_hints(&mut object, &context.view);
     }
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
@@ -58,12 +58,12 @@ pub(super) fn page(context: &RequestContext, kind: ListKind) -> Result<Text, Req
             object.string("nextCursor", &cursor);
         }
     }
-    list_meta(&mut object, context);
+    write_list_meta(&mut object, context);
     object.key(kind.member());
     Ok(Text::Shared([head.into(), page, Bytes::from_static(b"}}")]))
 }
 
-fn cache_hints(object: &mut Object<'_>, view: &View) {
+fn write_cache_hints(object: &mut Object<'_>, view: &View) {
     object.raw("resultType", b"\"complete\"");
     write::number(object.key("ttlMs"), ttl_ms(view));
     object.raw("cacheScope", b"\"private\"");
@@ -75,7 +75,7 @@ fn ttl_ms(view: &View) -> u64 {
 }
 
 /// Who we are (modern), and which servers' items are missing.
-fn list_meta(object: &mut Object<'_>, context: &RequestContext) {
+fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
     let missing = !context.view.degraded.is_empty();
     let modern = context.era() == Era::Modern;
     if !modern && !missing {
@@ -86,17 +86,17 @@ fn list_meta(object: &mut Object<'_>, context: &RequestContext) {
         inner.raw(meta::SERVER_INFO, &context.snapshot.info);
     }
     if missing {
-        inner.raw(meta::DEGRADED, degraded(&context.view).to_string().as_bytes());
+        inner.raw(meta::DEGRADED, list_degraded(&context.view).to_string().as_bytes());
     }
     inner.close();
 }
 
 /// The servers whose items are missing, and why.
-fn degraded(view: &View) -> Value {
+fn list_degraded(view: &View) -> Value {
     view.degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect()
 }
 
-pub(super) fn discover(context: &RequestContext) -> Text {
+pub(super) fn write_discovery(context: &RequestContext) -> Text {
     let versions: Vec<_> = Revision::OFFERED.iter().map(|r| r.as_str()).collect();
     let mut result = json!({
         "resultType": "complete",
@@ -107,16 +107,16 @@ pub(super) fn discover(context: &RequestContext) -> Text {
         "_meta": {meta::SERVER_INFO: serde_json::from_slice::<Value>(&context.snapshot.info).unwrap_or_default()},
     });
     if !context.view.degraded.is_empty() {
-        result["_meta"][meta::DEGRADED] = degraded(&context.view);
+        result["_meta"][meta::DEGRADED] = list_degraded(&context.view);
     }
-    if let Some(text) = instructions(&context.snapshot, &context.view) {
+    if let Some(text) = join_instructions(&context.snapshot, &context.view) {
         result["instructions"] = text.into();
     }
     Text::Whole(write::result(context.request.id(), result.to_string().as_bytes()).into())
 }
 
 /// The servers' instructions under headings, up to a bound.
-pub(crate) fn instructions(snapshot: &Snapshot, view: &View) -> Option<String> {
+pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<String> {
     let mut all = snapshot.config.instructions.clone().unwrap_or_default();
     for (slug, text) in &view.instructions {
         if all.len() + text.len() > MAX_INSTRUCTIONS {

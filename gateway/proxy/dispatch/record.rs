@@ -23,7 +23,7 @@ use crate::trace_context;
 /// unknown is; the record says which rule hides it.
 pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
-        None if gateway.audit.is_some() || Record::wanted(false) => hidden(gateway, context),
+        None if gateway.audit.is_some() || Record::wanted(false) => find_hiding_rule(gateway, context),
         _ => None,
     };
     let (server, rule) = match hidden {
@@ -33,7 +33,11 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
     if let Some(trail) = &gateway.audit {
         let decision = Decision::Deny(rule.as_deref(), &problem.message);
         // The request is refused in any case.
-        drop(trail.decide(&about(context, server.as_deref(), find_name(context), None), arguments(context), decision));
+        drop(trail.decide(
+            &describe_request(context, server.as_deref(), find_name(context), None),
+            find_arguments(context),
+            decision,
+        ));
     }
     if Record::wanted(false) {
         let who = format!("{}:{}", context.principal.issuer, context.principal.subject);
@@ -54,7 +58,7 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
 }
 
 /// What hides the thing that was asked for, if it exists: its server and the rule.
-fn hidden(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
+fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
     let (request, snapshot) = (&context.request, &context.snapshot);
     let (endpoint, policy, rights) = (&context.endpoint, &*snapshot.policy, &context.rights);
     let asking = Asking { endpoint, policy, rights, naming: snapshot.naming };
@@ -64,7 +68,7 @@ fn hidden(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<st
         Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
         Method::PromptsGet => hides(Kind::Prompt, &request.param_str("name")?),
         Method::ResourcesRead | Method::Subscribe => hides(Kind::Resource, &request.param_str("uri")?),
-        Method::Complete => match reference(request.param("ref")?)? {
+        Method::Complete => match read_reference(request.param("ref")?)? {
             (true, name) => hides(Kind::Prompt, &name).or_else(|| hides(Kind::PromptCompletion, &name)),
             (false, uri) => hides(Kind::Resource, &uri).or_else(|| hides(Kind::ResourceCompletion, &uri)),
         },
@@ -73,7 +77,7 @@ fn hidden(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<st
 }
 
 /// What a completion is for: whether a prompt, and its name or URI.
-fn reference(raw: &[u8]) -> Option<(bool, String)> {
+fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
     let mut scanner = scan::Scanner::new(raw, scan::MAX_DEPTH).ok()?;
     let (_, members) = scanner.members(scan::Keys::Strict).ok()?;
     let member = |name: &str| scan::find(&members, raw, name).and_then(|s| scan::as_str(s.of(raw)));
@@ -86,7 +90,8 @@ fn reference(raw: &[u8]) -> Option<(bool, String)> {
 pub(crate) fn audit_listen(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = context.request.param("notifications");
-    let ticket = trail.decide(&about(context, None, find_name(context), None), wanted, Decision::Allow(None, None));
+    let ticket =
+        trail.decide(&describe_request(context, None, find_name(context), None), wanted, Decision::Allow(None, None));
     ticket.map_err(|unwritable| RequestError::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
@@ -100,14 +105,14 @@ pub(crate) fn audit_allow<'a>(
 ) -> Result<Option<Ticket<'a>>, RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(None) };
     let name = permitted.listed().map(Cow::Borrowed).or_else(|| find_name(context));
-    let about = about(context, Some(permitted.server().slug()), name, trace);
+    let about = describe_request(context, Some(permitted.server().slug()), name, trace);
     let decision = Decision::Allow(permitted.rule().map(|rule| &**rule), permitted.would());
-    let ticket = trail.decide(&about, arguments(context), decision);
+    let ticket = trail.decide(&about, find_arguments(context), decision);
     ticket.map(Some).map_err(|unwritable| RequestError::unrecorded(&unwritable))
 }
 
 /// Who asked for what.
-fn about<'a>(
+fn describe_request<'a>(
     context: &'a RequestContext,
     server: Option<&'a str>,
     name: Option<Cow<'a, str>>,
@@ -156,7 +161,7 @@ fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     })
 }
 
-fn arguments(context: &RequestContext) -> Option<&[u8]> {
+fn find_arguments(context: &RequestContext) -> Option<&[u8]> {
     context.request.param("arguments")
 }
 

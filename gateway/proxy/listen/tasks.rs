@@ -12,7 +12,7 @@ use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, Upstream};
 use serde_json::{Map, Value, json};
 
-use crate::authorize::{Task, needs_tasks, task_behind};
+use crate::authorize::{Task, find_task, require_tasks};
 use crate::context::RequestContext;
 use crate::dispatch;
 use crate::gateway::Gateway;
@@ -40,13 +40,13 @@ impl Tasks {
     /// What a listen asks for; tasks that are not this caller's are left out, like those that do not exist.
     pub(super) fn wanted(context: &RequestContext, filter: &Map<String, Value>) -> Result<Self, RequestError> {
         let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
-        needs_tasks(context)?;
+        require_tasks(context)?;
         let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
         if ids.len() > context.snapshot.config.limits.subscriptions {
             return Err(RequestError::invalid("too many tasks in one listen (limits.subscriptions)"));
         }
         let followed = |token: &str| {
-            let Task { server, own, .. } = task_behind(context, token)?;
+            let Task { server, own, .. } = find_task(context, token)?;
             Some(Followed { server, own, token: token.to_owned(), granted: false, reading: false, again: false })
         };
         let mut tasks = Self::default();
@@ -65,7 +65,12 @@ impl Tasks {
     }
 
     /// A server has news of a task.
-    pub(super) fn read_changed(&mut self, slug: &str, own: &str, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
+    pub(super) fn read_changed(
+        &mut self,
+        slug: &str,
+        own: &str,
+        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+    ) {
         let at = self.all.iter().position(|task| task.server.slug() == slug && task.own == own);
         if let Some(at) = at {
             self.read(at, &read);
@@ -91,7 +96,10 @@ impl Tasks {
     }
 
     /// The next task that has been read; waits for ever while there is nothing to read. Cancel safe.
-    pub(super) async fn next(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) -> Option<Response> {
+    pub(super) async fn next(
+        &mut self,
+        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+    ) -> Option<Response> {
         let Some((at, found)) = self.reading.next().await else { return std::future::pending().await };
         let again = self.all.get_mut(at).is_some_and(|task| {
             task.reading = false;
@@ -124,7 +132,7 @@ pub(super) fn request(token: &str, depth: usize) -> Option<jsonrpc::Request> {
 
 async fn answer(gateway: &Gateway, context: Box<RequestContext>) -> Option<Response> {
     let depth = context.snapshot.config.limits.depth;
-    let text = dispatch::nested(gateway, context).await.ok()?.into_bytes();
+    let text = dispatch::forward_nested(gateway, context).await.ok()?.into_bytes();
     match jsonrpc::parse(text, depth, SentBy::Server) {
         Ok(Message::Response(response)) => Some(response),
         _ => None,
