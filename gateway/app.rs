@@ -3,20 +3,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
-use axum::Router;
 use lockgate_admin::{Health, LifeCycle, State};
 use lockgate_admission::budget::Budget;
 use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
-use lockgate_config::{Config, Loaded, Sources};
+use lockgate_config::Config;
 use lockgate_egress::Connector;
-use lockgate_listener::{OperatorServer, Receive, Server, Stdio};
+use lockgate_listener::Receive;
 use lockgate_proxy::face::{Endpoint, Inbound, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
@@ -24,17 +21,8 @@ use lockgate_telemetry::{Metrics, Rejection, Tracer};
 use lockgate_tools::{About, Builtin, Shell};
 use lockgate_upstream::{Client, Surroundings, Upstream};
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
-use crate::shutdown::Signals;
-use crate::{reload, shutdown, trail};
-
-/// How long running requests may take once the gateway is told to stop.
-pub(crate) const GRACE: Duration = Duration::from_secs(30);
-/// How long the answers to those that are not finished by then may take to be written.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
-/// Threads that serve clients.
-const MAX_WORKERS: usize = 16;
+use crate::trail;
 
 /// The clients of the configured servers, by slug.
 type Clients = BTreeMap<String, Arc<Client>>;
@@ -168,7 +156,7 @@ fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
 }
 
 impl Receive for App {
-    type Place = lockgate_proxy::Open;
+    type Place = lockgate_proxy::OpenStream;
 
     fn identify(
         &self,
@@ -216,155 +204,4 @@ impl Health for App {
         self.gateway.observe();
         self.metrics.render()
     }
-}
-
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot start")
-}
-
-/// `lockgate serve`.
-pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
-    warn(&loaded);
-    let runtime = runtime()?;
-    let code = runtime.block_on(async {
-        let mut signals = Signals::listen()?;
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
-        let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
-        let app = App::start(&loaded.config)?;
-        let admin = admin(&loaded.config, &app)?;
-        if let Some(first) = servers.first() {
-            tell(first.address(), &loaded.config, admin);
-        }
-        let health = lockgate_admin::health_router(Arc::clone(&app));
-        let other = if admin.is_some() { health } else { health.merge(shutdown::guarded_metrics(&app)) };
-        let time_to_drain = loaded.config.listener.drain;
-        reload::watch(Arc::clone(&app), loaded, sources, log);
-        let ready = Arc::clone(&app);
-        tokio::spawn(async move {
-            ready.gateway.settle().await;
-            ready.life.ready();
-            tracing::info!("ready");
-        });
-        let (stop, drain) = (CancellationToken::new(), servers.first().map(Server::drain));
-        let workers = servers.into_iter().map(|server| worker(server, &app, other.clone(), stop.clone()));
-        let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
-        let cause = signals.next().await;
-        app.life.shut_down();
-        shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
-        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
-        app.gateway.stop();
-        stop.cancel();
-        tokio::spawn(end_calls(Arc::clone(&app)));
-        let cut = shutdown::join(workers, &app, &mut signals).await;
-        app.close().await;
-        app.life.stop();
-        tracing::info!(cut, "stopped");
-        anyhow::Ok(ExitCode::SUCCESS)
-    })?;
-    // A worker that did not end when it was told to must not hold up the end.
-    runtime.shutdown_background();
-    Ok((String::new(), code))
-}
-
-/// Answers what still runs at the end of its time.
-async fn end_calls(app: Arc<App>) {
-    tokio::time::sleep(GRACE).await;
-    app.gateway.end();
-}
-
-/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last without waking
-/// another thread.
-fn worker(
-    server: Server,
-    app: &Arc<App>,
-    other: Router,
-    stop: CancellationToken,
-) -> std::io::Result<std::thread::JoinHandle<usize>> {
-    let app = Arc::clone(app);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("worker".into()).spawn(move || {
-        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
-        ended.unwrap_or_else(|error| {
-            tracing::error!(%error, "a worker has ended");
-            0
-        })
-    })
-}
-
-/// `lockgate stdio`.
-pub(crate) fn stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
-    warn(&loaded);
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let mut config = loaded.config.clone();
-        trail::leave_stdout(&mut config.telemetry);
-        let app = App::start(&config)?;
-        let (limits, calls) = (&loaded.config.listener.limits, &loaded.config.proxy.limits);
-        let bounds = Stdio {
-            line_bytes: limits.body_bytes,
-            depth: loaded.config.proxy.limits.depth,
-            requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
-            grace: GRACE + FAREWELL,
-        };
-        reload::watch(Arc::clone(&app), loaded, sources, log);
-        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
-        let (stopping, mut signals) = (Arc::clone(&app), Signals::listen()?);
-        let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
-            signals.next().await;
-            stopping.gateway.stop();
-            tokio::spawn(end_calls(stopping));
-        });
-        served.await?;
-        app.close().await;
-        anyhow::Ok(())
-    })?;
-    // A blocking read of stdin may still be under way and must not hold up the end.
-    runtime.shutdown_background();
-    Ok((String::new(), ExitCode::SUCCESS))
-}
-
-/// The operator's endpoints on an address and a thread of their own, if they have one.
-fn admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
-    let Some(address) = config.admin.listen else { return Ok(None) };
-    let server = OperatorServer::bind(address).context("admin.listen")?;
-    let address = server.address();
-    let router = lockgate_admin::health_router(Arc::clone(app)).merge(lockgate_admin::metrics_router(Arc::clone(app)));
-    server.start(router).context("admin.listen")?;
-    Ok(Some(address))
-}
-
-fn warn(loaded: &Loaded) {
-    for warning in &loaded.warnings {
-        tracing::warn!("{warning}");
-    }
-}
-
-/// What a person wants to know once the gateway listens.
-fn tell(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
-    use std::io::Write;
-    let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
-    let key = match (&config.authn.key, config.authn.has_credentials()) {
-        (Some(_), _) => " (with `Authorization: Bearer <auth.key>`)",
-        (None, true) => " (with credentials, see `auth`)",
-        (None, false) => "",
-    };
-    // The operator's own address has no TLS.
-    let health = admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
-    let mut text = format!(
-        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
-        env!("CARGO_PKG_VERSION"),
-    );
-    if config.servers.is_empty() && config.tools.example {
-        text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
-        text.push_str(
-            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n",
-        );
-        text.push_str("  lockgate tools                                     what clients see\n\n");
-        text.push_str("Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: { command: uvx, args: [mcp-server-time] }\n");
-    }
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

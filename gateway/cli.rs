@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
-use crate::{app, ask, keys, pins, policies, remote, show, verify};
+use crate::commands::{ask, keys, pins, remote, show, verify};
+use crate::{policies, serve};
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///
@@ -158,8 +159,8 @@ pub fn run() -> ExitCode {
     }
     match cli.command.unwrap_or(default_command(&loaded)) {
         Command::Check => check(&loaded, json),
-        Command::Serve => finish(app::serve(loaded, sources)),
-        Command::Stdio => finish(app::stdio(loaded, sources)),
+        Command::Serve => finish(serve::serve(loaded, sources)),
+        Command::Stdio => finish(serve::serve_stdio(loaded, sources)),
         Command::Servers { .. } => finish(ask::with_gateway(loaded, async |gateway| {
             let servers = match elsewhere {
                 true => show::Servers::told(remote::servers(gateway).await?),

@@ -1,21 +1,18 @@
-//! What ends the gateway from outside, and who may look inside while it runs.
+//! The end of the gateway: the signals that ask for it, draining, and the time that running calls still have.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
-use lockgate_listener::{Drain, Remote};
+use lockgate_listener::Drain;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use crate::app::{App, FAREWELL, GRACE};
+use lockgate_proxy::Gateway;
 
+/// How long running requests may take once the gateway is told to stop.
+pub(crate) const GRACE: Duration = Duration::from_secs(30);
+/// How long the answers to those that are not finished by then may take to be written.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 /// The signals that end the gateway.
 pub(crate) struct Signals {
     terminate: Signal,
@@ -62,7 +59,11 @@ pub(crate) async fn drain(drain: Option<Drain>, time: Duration, cause: Cause, si
 }
 
 /// Waits for the workers to end; another signal ends the calls that run. Gives the number of connections that were cut.
-pub(crate) async fn join(workers: Vec<std::thread::JoinHandle<usize>>, app: &App, signals: &mut Signals) -> usize {
+pub(crate) async fn join(
+    workers: Vec<std::thread::JoinHandle<usize>>,
+    gateway: &Gateway,
+    signals: &mut Signals,
+) -> usize {
     let all = move || workers.into_iter().filter_map(|worker| worker.join().ok()).sum::<usize>();
     let mut joined: JoinHandle<usize> = tokio::task::spawn_blocking(all);
     tokio::select! {
@@ -70,27 +71,7 @@ pub(crate) async fn join(workers: Vec<std::thread::JoinHandle<usize>>, app: &App
         () = tokio::time::sleep(GRACE + FAREWELL * 2) => {}
         _ = signals.next() => tracing::info!("running calls end now: another signal came"),
     }
-    app.gateway.end();
+    gateway.end();
     let cut = tokio::time::timeout(FAREWELL, joined).await;
     cut.ok().and_then(Result::ok).unwrap_or_default()
-}
-
-/// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
-pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
-    let receive = Arc::clone(app);
-    let guard = move |request: Request, next: Next| {
-        let receive = Arc::clone(&receive);
-        async move { guarded(&receive, request, next).await }
-    };
-    lockgate_admin::metrics_router(Arc::clone(app)).layer(middleware::from_fn(guard))
-}
-
-async fn guarded(app: &App, mut request: Request, next: Next) -> Response {
-    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
-        return StatusCode::UNAUTHORIZED.into_response();
-    };
-    match remote.admit(app, request.headers_mut()).await {
-        Ok(()) => next.run(request).await,
-        Err(answer) => answer.map(Body::from),
-    }
 }

@@ -11,7 +11,7 @@ use lockgate_proxy::face::Endpoint;
 use lockgate_upstream::State;
 use serde_json::{Map, Value};
 
-use crate::ask;
+use crate::commands::ask;
 
 /// The other gateway, as a server of ours.
 const SLUG: &str = "gateway";

@@ -8,7 +8,7 @@ use lockgate_proxy::{Gateway, Suspect};
 use lockgate_upstream::{ListKind, State};
 use serde_json::{Value, json};
 
-use crate::ask::Answer;
+use crate::commands::ask::Answer;
 
 /// Widest description in a table.
 const WIDTH: usize = 72;

@@ -1,0 +1,9 @@
+//! What the command line does besides serving: it asks a gateway, looks at configuration, policies, keys and pins, and checks
+//! audit trails. Nothing here runs while a gateway serves.
+
+pub(crate) mod ask;
+pub(crate) mod keys;
+pub(crate) mod pins;
+pub(crate) mod remote;
+pub(crate) mod show;
+pub(crate) mod verify;

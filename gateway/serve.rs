@@ -1,0 +1,171 @@
+//! `lockgate serve` and `lockgate stdio`: the listeners and their threads from the start of the process to its end.
+
+mod greeting;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use lockgate_config::{Config, Loaded, Sources};
+use lockgate_listener::{OperatorServer, Remote, Server, Stdio};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::shutdown::{FAREWELL, GRACE, Signals};
+use crate::{reload, shutdown, trail};
+use greeting::greet;
+
+/// Threads that serve clients.
+const MAX_WORKERS: usize = 16;
+
+fn start_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime cannot start")
+}
+
+/// `lockgate serve`.
+pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
+    log_warnings(&loaded);
+    let runtime = start_runtime()?;
+    let code = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MAX_WORKERS);
+        let servers = Server::bind_many(loaded.config.listener.clone(), threads)?;
+        let app = App::start(&loaded.config)?;
+        let admin = start_admin(&loaded.config, &app)?;
+        if let Some(first) = servers.first() {
+            greet(first.address(), &loaded.config, admin);
+        }
+        let health = lockgate_admin::health_router(Arc::clone(&app));
+        let other = if admin.is_some() { health } else { health.merge(guarded_metrics(&app)) };
+        let time_to_drain = loaded.config.listener.drain;
+        reload::watch(Arc::clone(&app), loaded, sources, log);
+        let ready = Arc::clone(&app);
+        tokio::spawn(async move {
+            ready.gateway.settle().await;
+            ready.life.ready();
+            tracing::info!("ready");
+        });
+        let (stop, drain) = (CancellationToken::new(), servers.first().map(Server::drain));
+        let workers = servers.into_iter().map(|server| start_worker(server, &app, other.clone(), stop.clone()));
+        let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
+        let cause = signals.next().await;
+        app.life.shut_down();
+        shutdown::drain(drain, time_to_drain, cause, &mut signals).await;
+        tracing::info!("shutting down: no new connections, running requests get {} s", GRACE.as_secs());
+        app.gateway.stop();
+        stop.cancel();
+        tokio::spawn(end_calls(Arc::clone(&app)));
+        let cut = shutdown::join(workers, &app.gateway, &mut signals).await;
+        app.close().await;
+        app.life.stop();
+        tracing::info!(cut, "stopped");
+        anyhow::Ok(ExitCode::SUCCESS)
+    })?;
+    // A worker that did not end when it was told to must not hold up the end.
+    runtime.shutdown_background();
+    Ok((String::new(), code))
+}
+
+/// Answers what still runs at the end of its time.
+async fn end_calls(app: Arc<App>) {
+    tokio::time::sleep(GRACE).await;
+    app.gateway.end();
+}
+
+/// Accepts and answers on a thread of its own: a call then runs from its first byte to its last without waking
+/// another thread.
+fn start_worker(
+    server: Server,
+    app: &Arc<App>,
+    other: Router,
+    stop: CancellationToken,
+) -> std::io::Result<std::thread::JoinHandle<usize>> {
+    let app = Arc::clone(app);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("worker".into()).spawn(move || {
+        let ended = runtime.block_on(server.run(app, other, stop.cancelled_owned(), GRACE + FAREWELL));
+        ended.unwrap_or_else(|error| {
+            tracing::error!(%error, "a worker has ended");
+            0
+        })
+    })
+}
+
+/// `lockgate stdio`.
+pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(String, ExitCode)> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let log = lockgate_telemetry::init(&loaded.config.telemetry)?;
+    log_warnings(&loaded);
+    let runtime = start_runtime()?;
+    runtime.block_on(async {
+        let mut config = loaded.config.clone();
+        trail::leave_stdout(&mut config.telemetry);
+        let app = App::start(&config)?;
+        let (limits, calls) = (&loaded.config.listener.limits, &loaded.config.proxy.limits);
+        let bounds = Stdio {
+            line_bytes: limits.body_bytes,
+            depth: loaded.config.proxy.limits.depth,
+            requests: calls.concurrent_requests.saturating_add(calls.queued_requests),
+            grace: GRACE + FAREWELL,
+        };
+        reload::watch(Arc::clone(&app), loaded, sources, log);
+        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
+        let (stopping, mut signals) = (Arc::clone(&app), Signals::listen()?);
+        let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
+            signals.next().await;
+            stopping.gateway.stop();
+            tokio::spawn(end_calls(stopping));
+        });
+        served.await?;
+        app.close().await;
+        anyhow::Ok(())
+    })?;
+    // A blocking read of stdin may still be under way and must not hold up the end.
+    runtime.shutdown_background();
+    Ok((String::new(), ExitCode::SUCCESS))
+}
+
+/// The operator's endpoints on an address and a thread of their own, if they have one.
+fn start_admin(config: &Config, app: &Arc<App>) -> anyhow::Result<Option<SocketAddr>> {
+    let Some(address) = config.admin.listen else { return Ok(None) };
+    let server = OperatorServer::bind(address).context("admin.listen")?;
+    let address = server.address();
+    let router = lockgate_admin::health_router(Arc::clone(app)).merge(lockgate_admin::metrics_router(Arc::clone(app)));
+    server.start(router).context("admin.listen")?;
+    Ok(Some(address))
+}
+
+fn log_warnings(loaded: &Loaded) {
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// `/metrics` beside MCP: for whoever may call tools, because names of tools are in it.
+pub(crate) fn guarded_metrics(app: &Arc<App>) -> Router {
+    let receive = Arc::clone(app);
+    let guard = move |request: Request, next: Next| {
+        let receive = Arc::clone(&receive);
+        async move { guarded(&receive, request, next).await }
+    };
+    lockgate_admin::metrics_router(Arc::clone(app)).layer(middleware::from_fn(guard))
+}
+
+async fn guarded(app: &App, mut request: Request, next: Next) -> Response {
+    let Some(remote) = request.extensions().get::<Remote>().cloned() else {
+        return StatusCode::UNAUTHORIZED.into_response();
+    };
+    match remote.admit(app, request.headers_mut()).await {
+        Ok(()) => next.run(request).await,
+        Err(answer) => answer.map(Body::from),
+    }
+}

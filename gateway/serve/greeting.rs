@@ -1,0 +1,31 @@
+//! What a person reads when the gateway listens.
+
+use std::net::SocketAddr;
+
+use lockgate_config::Config;
+
+/// What a person wants to know once the gateway listens.
+pub(super) fn greet(address: SocketAddr, config: &Config, admin: Option<SocketAddr>) {
+    use std::io::Write;
+    let scheme = if config.listener.tls.is_some() { "https" } else { "http" };
+    let key = match (&config.authn.key, config.authn.has_credentials()) {
+        (Some(_), _) => " (with `Authorization: Bearer <auth.key>`)",
+        (None, true) => " (with credentials, see `auth`)",
+        (None, false) => "",
+    };
+    // The operator's own address has no TLS.
+    let health = admin.map_or_else(|| format!("{scheme}://{address}"), |admin| format!("http://{admin}"));
+    let mut text = format!(
+        "lockgate {} listens on {scheme}://{address}\n\n  every server    {scheme}://{address}/mcp{key}\n  one server      {scheme}://{address}/servers/NAME/mcp\n  health          {health}/readyz\n",
+        env!("CARGO_PKG_VERSION"),
+    );
+    if config.servers.is_empty() && config.tools.example {
+        text.push_str("\nNo servers are configured, so only the built-in ones are there. Next:\n\n");
+        text.push_str(
+            "  lockgate call example__echo '{\"text\":\"hello\"}'    a first tool call, in another terminal\n",
+        );
+        text.push_str("  lockgate tools                                     what clients see\n\n");
+        text.push_str("Then name your own servers in lockgate.yaml:\n\n  servers:\n    time: { command: uvx, args: [mcp-server-time] }\n");
+    }
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
