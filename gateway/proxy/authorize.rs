@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, DenyReason, Denied, Held, Kind, Passed, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Passed, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -192,7 +192,8 @@ fn evaluate_target(context: &RequestContext, verdict: &Verdict, target: &Target<
     let (policy, subject) = (&context.snapshot.policy, rights.subject());
     let question = rights.question(&subject, target);
     let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed = policy.evaluate(verdict, &question, arguments).map_err(|denied| write_denial(context, target, denied))?;
+    let passed =
+        policy.evaluate(verdict, &question, arguments).map_err(|denied| write_denial(context, target, denied))?;
     if let Some(denied) = &passed.dry_run {
         let (who, reason) = (subject.principal(), describe_reason(&denied.reason));
         let (tool, rule) = (target.exposed, &*denied.rule);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockgate_protocol::jsonrpc::{self, SentBy, Message, Outcome};
+use lockgate_protocol::jsonrpc::{self, Message, Outcome, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::scan::MAX_DEPTH;
 use lockgate_protocol::write::Object;
