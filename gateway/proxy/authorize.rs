@@ -1,11 +1,13 @@
 //! May they? What policy hides is not in the view, and answers like what does not exist; then rates, then arguments.
 //! Only here is a [`Permitted`] made, and without one no server is reached.
 
+mod permitted;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use lockgate_policy::response::Response;
-use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Passed, Target, Verdict};
+use lockgate_policy::{ALWAYS_QUICK, Denied, DenyReason, Held, Kind, Target, Verdict};
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
@@ -13,121 +15,16 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan;
 use lockgate_protocol::sealed::Purpose;
 use lockgate_protocol::write;
-use lockgate_telemetry::ToolMetrics;
-use lockgate_telemetry::audit::Would;
 use lockgate_upstream::Upstream;
 
 use crate::context::RequestContext;
+pub(crate) use permitted::Permitted;
+use permitted::{Judgement, describe_reason};
+
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
-use crate::tokens::Replaced;
 use crate::{answers, tokens};
-
-/// What policy says of one request: with which arguments, which places it holds, what may come back.
-type Judged = (Passed, Vec<Held>, Option<Arc<Response>>);
-
-/// Leave to reach one server with one request.
-pub(crate) struct Permitted {
-    server: Arc<dyn Upstream>,
-    method: Method,
-    /// The server's own name, URI or task id.
-    target: String,
-    /// Members of `params` with another value for the server.
-    replaced: Vec<Replaced>,
-    metrics: Option<Arc<ToolMetrics>>,
-    /// The name under which it is listed, by which records are searched; tools and prompts only.
-    listed: Option<Arc<str>>,
-    /// The policy that allows it.
-    rule: Option<Arc<str>>,
-    /// The policy on trial that would have denied it, and why.
-    would: Option<Box<Would>>,
-    /// What may come back.
-    response: Option<Arc<Response>>,
-    /// Places among the requests that may run at the same time.
-    held: Option<Arc<Vec<Held>>>,
-}
-
-impl Permitted {
-    fn to(server: Arc<dyn Upstream>, method: Method, target: String, replaced: Vec<Replaced>) -> Self {
-        let (metrics, listed, rule, would, response, held) = (None, None, None, None, None, None);
-        Self { server, method, target, replaced, metrics, listed, rule, would, response, held }
-    }
-
-    /// As policy has it: with the arguments that it wrote, and the places that it gave.
-    fn by(mut self, (passed, held, response): Judged) -> Self {
-        self.rule = Some(passed.rule);
-        self.would =
-            passed.dry_run.map(|denied| Box::new(Would { reason: describe_reason(&denied.reason), rule: denied.rule }));
-        self.response = response;
-        self.held = (!held.is_empty()).then(|| Arc::new(held));
-        if passed.arguments.is_some() {
-            self.replaced.push(("arguments", passed.arguments));
-        }
-        self
-    }
-
-    /// The policy that allows it; none for requests that belong to an earlier one.
-    pub(crate) fn rule(&self) -> Option<&Arc<str>> {
-        self.rule.as_ref()
-    }
-
-    pub(crate) fn server(&self) -> &Arc<dyn Upstream> {
-        &self.server
-    }
-
-    pub(crate) fn method(&self) -> Method {
-        self.method
-    }
-
-    pub(crate) fn target(&self) -> &str {
-        &self.target
-    }
-
-    /// The name under which it is listed, which may be another one than was used.
-    pub(crate) fn listed(&self) -> Option<&str> {
-        self.listed.as_deref()
-    }
-
-    /// What a policy on trial would have done.
-    pub(crate) fn would(&self) -> Option<&Would> {
-        self.would.as_deref()
-    }
-
-    /// What may come back; anything without it.
-    pub(crate) fn response(&self) -> Option<&Arc<Response>> {
-        self.response.as_ref()
-    }
-
-    /// Where the call is counted, for tools.
-    pub(crate) fn metrics(&self) -> Option<Arc<ToolMetrics>> {
-        self.metrics.clone()
-    }
-
-    pub(crate) fn replaced(&self) -> &[Replaced] {
-        &self.replaced
-    }
-
-    /// The same leave for the next round of the same request: answers to the server's questions, its state.
-    pub(crate) fn next_round(&self, responses: Option<Vec<u8>>, state: Option<Vec<u8>>) -> Self {
-        let mut replaced = self.replaced.clone();
-        replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));
-        replaced.push(("inputResponses", responses));
-        replaced.push(("requestState", state));
-        Self {
-            replaced,
-            server: Arc::clone(&self.server),
-            method: self.method,
-            target: self.target.clone(),
-            metrics: self.metrics.clone(),
-            listed: self.listed.clone(),
-            rule: self.rule.clone(),
-            would: None,
-            response: self.response.clone(),
-            held: self.held.clone(),
-        }
-    }
-}
 
 /// Decides on a request that is for one server.
 pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -182,11 +79,15 @@ fn take_allowance(
 }
 
 /// Decides on something that is in the view: how often, then with which arguments.
-fn evaluate(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+fn evaluate(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judgement, RequestError> {
     evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
 }
 
-fn evaluate_target(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judged, RequestError> {
+fn evaluate_target(
+    context: &RequestContext,
+    verdict: &Verdict,
+    target: &Target<'_>,
+) -> Result<Judgement, RequestError> {
     let rights = &context.rights;
     let held = take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
     let (policy, subject) = (&context.snapshot.policy, rights.subject());
@@ -199,18 +100,7 @@ fn evaluate_target(context: &RequestContext, verdict: &Verdict, target: &Target<
         let (tool, rule) = (target.exposed, &*denied.rule);
         tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
     }
-    Ok((passed, held, verdict.response().cloned()))
-}
-
-/// Why a policy denies, for people who read records.
-fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
-    match because {
-        DenyReason::Hidden => "the policy hides it".into(),
-        DenyReason::Arguments(refusal) => refusal.to_string().into(),
-        DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
-            format!("the policy could not be evaluated: {failure}").into()
-        }
-    }
+    Ok(Judgement { passed, held, response: verdict.response().cloned() })
 }
 
 /// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
@@ -259,10 +149,10 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
     let scopes = context.snapshot.authenticator.may_call(&context.principal, &entry.slug, &entry.item.key, at);
     scopes.map_err(|(why, challenge)| RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
     let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
-    let mut permitted = permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?;
-    permitted.metrics.clone_from(&entry.metrics);
-    permitted.listed = Some(Arc::clone(context.view.shown(entry)));
-    Ok(permitted.by(judged))
+    let permitted = permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
+        .with_metrics(entry.metrics.clone())
+        .with_listed(context.view.shown(entry));
+    Ok(permitted.with_judgement(judged))
 }
 
 fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -273,9 +163,8 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
         .filter(|seen| context.sees(&seen.entry))
         .ok_or_else(|| answer_missing(context, RequestError::unknown("prompt", &name)))?;
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
-    let mut permitted = permit_round(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
-    permitted.listed = Some(Arc::clone(context.view.shown(&seen.entry)));
-    Ok(permitted.by(judged))
+    let permitted = permit_round(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    Ok(permitted.with_listed(context.view.shown(&seen.entry)).with_judgement(judged))
 }
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -286,7 +175,7 @@ fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestErro
     let found = context.view.resource(&uri, Kind::Resource).filter(|_| shown);
     let found = found.ok_or_else(|| answer_missing(context, RequestError::unknown_resource(&uri, context.era())))?;
     let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;
-    Ok(permit_round(context, found.server, found.own, "uri")?.by(judged))
+    Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
 }
 
 /// A request that may be the next round of an earlier one.
@@ -304,7 +193,7 @@ fn permit_round(
     if context.era() == Era::Legacy && context.request.param("task").is_some() {
         replaced.push(("task", None));
     }
-    Ok(Permitted::to(server, context.request.method, target, replaced))
+    Ok(Permitted::new(server, context.request.method, target, replaced))
 }
 
 fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -346,7 +235,7 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
     }
     object.close();
     let replaced = vec![("ref", Some(own_reference))];
-    Ok(Permitted::to(server, Method::Complete, own, replaced).by(judged))
+    Ok(Permitted::new(server, Method::Complete, own, replaced).with_judgement(judged))
 }
 
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
@@ -366,9 +255,8 @@ fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     if let Some(responses) = context.request.param("inputResponses") {
         replaced.push(("inputResponses", Some(tokens::take_answers(context, responses, answers::take_unremembered)?)));
     }
-    let held = (!held.is_empty()).then(|| Arc::new(held));
-    let Task { server, own: target, response } = task;
-    Ok(Permitted { response, held, ..Permitted::to(server, method, target, replaced) })
+    let permitted = Permitted::new(task.server, method, task.own, replaced);
+    Ok(permitted.with_held(held).with_response(task.response))
 }
 
 /// A task of a tool that its caller may still use.

@@ -1,0 +1,170 @@
+//! Leave to reach one server with one request. Only `authorize` can make it: its constructors end there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lockgate_policy::response::Response;
+use lockgate_policy::{DenyReason, Held, Passed};
+use lockgate_protocol::method::Method;
+use lockgate_telemetry::ToolMetrics;
+use lockgate_telemetry::audit::Would;
+use lockgate_upstream::Upstream;
+
+use crate::tokens::Replaced;
+
+/// What policy says of one request that it allows.
+pub(super) struct Judgement {
+    /// With which arguments it goes on.
+    pub(super) passed: Passed,
+    /// Places among the requests that may run at the same time.
+    pub(super) held: Vec<Held>,
+    /// What may come back.
+    pub(super) response: Option<Arc<Response>>,
+}
+
+/// Leave to reach one server with one request.
+pub(crate) struct Permitted {
+    server: Arc<dyn Upstream>,
+    method: Method,
+    /// The server's own name, URI or task id.
+    target: String,
+    /// Members of `params` with another value for the server.
+    replaced: Vec<Replaced>,
+    metrics: Option<Arc<ToolMetrics>>,
+    /// The name under which it is listed, by which records are searched; tools and prompts only.
+    listed: Option<Arc<str>>,
+    /// The policy that allows it.
+    rule: Option<Arc<str>>,
+    /// The policy on trial that would have denied it, and why.
+    would: Option<Box<Would>>,
+    /// What may come back.
+    response: Option<Arc<Response>>,
+    /// Places among the requests that may run at the same time.
+    held: Option<Arc<Vec<Held>>>,
+}
+
+impl Permitted {
+    pub(super) fn new(server: Arc<dyn Upstream>, method: Method, target: String, replaced: Vec<Replaced>) -> Self {
+        Self {
+            server,
+            method,
+            target,
+            replaced,
+            metrics: None,
+            listed: None,
+            rule: None,
+            would: None,
+            response: None,
+            held: None,
+        }
+    }
+
+    /// As policy has it: with the arguments that it wrote, and the places that it gave.
+    pub(super) fn with_judgement(mut self, judgement: Judgement) -> Self {
+        let Judgement { passed, held, response } = judgement;
+        if let Some(denied) = passed.dry_run {
+            let reason = describe_reason(&denied.reason);
+            self.would = Some(Box::new(Would { reason, rule: denied.rule }));
+        }
+        self.rule = Some(passed.rule);
+        if passed.arguments.is_some() {
+            self.replaced.push(("arguments", passed.arguments));
+        }
+        self.with_held(held).with_response(response)
+    }
+
+    /// What the request holds until it has ended.
+    pub(super) fn with_held(mut self, held: Vec<Held>) -> Self {
+        self.held = (!held.is_empty()).then(|| Arc::new(held));
+        self
+    }
+
+    pub(super) fn with_response(mut self, response: Option<Arc<Response>>) -> Self {
+        self.response = response;
+        self
+    }
+
+    /// The name under which it is listed.
+    pub(super) fn with_listed(mut self, listed: &Arc<str>) -> Self {
+        self.listed = Some(Arc::clone(listed));
+        self
+    }
+
+    /// Where the call is counted.
+    pub(super) fn with_metrics(mut self, metrics: Option<Arc<ToolMetrics>>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// The policy that allows it; none for requests that belong to an earlier one.
+    pub(crate) fn rule(&self) -> Option<&Arc<str>> {
+        self.rule.as_ref()
+    }
+
+    pub(crate) fn server(&self) -> &Arc<dyn Upstream> {
+        &self.server
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        self.method
+    }
+
+    pub(crate) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The name under which it is listed, which may be another one than was used.
+    pub(crate) fn listed(&self) -> Option<&str> {
+        self.listed.as_deref()
+    }
+
+    /// What a policy on trial would have done.
+    pub(crate) fn would(&self) -> Option<&Would> {
+        self.would.as_deref()
+    }
+
+    /// What may come back; anything without it.
+    pub(crate) fn response(&self) -> Option<&Arc<Response>> {
+        self.response.as_ref()
+    }
+
+    /// Where the call is counted, for tools.
+    pub(crate) fn metrics(&self) -> Option<Arc<ToolMetrics>> {
+        self.metrics.clone()
+    }
+
+    pub(crate) fn replaced(&self) -> &[Replaced] {
+        &self.replaced
+    }
+
+    /// The same leave for the next round of the same request: answers to the server's questions, its state.
+    pub(crate) fn next_round(&self, responses: Option<Vec<u8>>, state: Option<Vec<u8>>) -> Self {
+        let mut replaced = self.replaced.clone();
+        replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));
+        replaced.push(("inputResponses", responses));
+        replaced.push(("requestState", state));
+        Self {
+            replaced,
+            server: Arc::clone(&self.server),
+            method: self.method,
+            target: self.target.clone(),
+            metrics: self.metrics.clone(),
+            listed: self.listed.clone(),
+            rule: self.rule.clone(),
+            would: None,
+            response: self.response.clone(),
+            held: self.held.clone(),
+        }
+    }
+}
+
+/// Why a policy denies, for people who read records.
+pub(super) fn describe_reason(because: &DenyReason) -> Cow<'static, str> {
+    match because {
+        DenyReason::Hidden => "the policy hides it".into(),
+        DenyReason::Arguments(refusal) => refusal.to_string().into(),
+        DenyReason::Failure(failure) | DenyReason::Unjudged(failure, _) => {
+            format!("the policy could not be evaluated: {failure}").into()
+        }
+    }
+}
