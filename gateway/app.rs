@@ -13,8 +13,8 @@ use lockgate_admission::{Pool, Pools};
 use lockgate_authn::{Authenticator, Credentials, Outside, Principal};
 use lockgate_config::Config;
 use lockgate_egress::Connector;
-use lockgate_listener::Receive;
-use lockgate_proxy::face::{Endpoint, Inbound, Reply};
+use lockgate_listener::Handler;
+use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_proxy::{Gateway, Rules};
 use lockgate_telemetry::audit::Trail;
 use lockgate_telemetry::{Metrics, Rejection, Tracer};
@@ -155,7 +155,7 @@ fn rules(config: &Config, authn: Arc<Authenticator>) -> Rules {
     Rules { config: config.proxy.clone(), authn, policy: config.policy.clone() }
 }
 
-impl Receive for App {
+impl Handler for App {
     type Place = lockgate_proxy::OpenStream;
 
     fn identify(
@@ -174,16 +174,16 @@ impl Receive for App {
         self.gateway.metadata(path)
     }
 
-    fn turned_away(&self, why: Rejection, words: Cow<'static, str>) {
-        self.gateway.turned_away(why, words);
+    fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
+        self.gateway.record_rejection(why, words);
     }
 
     fn budget(&self) -> &Arc<Budget> {
         self.gateway.budget()
     }
 
-    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
-        self.gateway.receive(inbound)
+    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send {
+        self.gateway.receive(exchange)
     }
 }
 

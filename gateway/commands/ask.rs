@@ -12,7 +12,7 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::modern::{METHOD_HEADER, NAME_HEADER, VERSION_HEADER};
 use lockgate_protocol::{header, meta, revision::Revision};
 use lockgate_proxy::Gateway;
-use lockgate_proxy::face::{Endpoint, Inbound, Reply, Verb};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -116,8 +116,9 @@ async fn ask(
     let (endpoint, peer) = (at.clone(), Peer::Stdio);
     let credentials = Credentials { peer, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
-    let inbound = Inbound { endpoint, peer, principal, verb: Verb::Post(message.to_string().into()), headers };
-    let Reply::Message { body, .. } = gateway.receive(inbound).await else { bail!("the gateway gave no answer") };
+    let exchange =
+        Exchange { endpoint, peer, principal, kind: ExchangeKind::Post(message.to_string().into()), headers };
+    let Reply::Message { body, .. } = gateway.receive(exchange).await else { bail!("the gateway gave no answer") };
     let mut answer: Value = serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
     if let Some(error) = answer.get("error") {
         let message = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");

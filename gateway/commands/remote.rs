@@ -7,7 +7,7 @@ use anyhow::bail;
 use http::Uri;
 use lockgate_config::Sources;
 use lockgate_proxy::Gateway;
-use lockgate_proxy::face::Endpoint;
+use lockgate_proxy::transport::Endpoint;
 use lockgate_upstream::State;
 use serde_json::{Map, Value};
 

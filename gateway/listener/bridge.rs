@@ -1,4 +1,4 @@
-//! Plays the part of a Streamable HTTP client towards a [`Receive`], for transports that have no headers of their own:
+//! Plays the part of a Streamable HTTP client towards a [`Handler`], for transports that have no headers of their own:
 //! keeps the session id that `initialize` brought and pours replies into one line of messages.
 
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use lockgate_admission::budget::{Budget, Hold};
 use lockgate_authn::{Peer, Principal};
 use lockgate_protocol::write;
-use lockgate_proxy::face::{Endpoint, Events, Inbound, Reply, Text, Verb};
+use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text};
 use tokio::sync::mpsc;
 
-use crate::Receive;
+use crate::Handler;
 use crate::refusal::Refusal;
 
 /// Messages that wait for a client that reads slowly.
@@ -32,27 +32,32 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// An exchange of this caller, within `session` if there is one.
-    pub(crate) fn inbound(&self, verb: Verb, session: Option<&HeaderValue>) -> Inbound {
+    pub(crate) fn exchange(&self, kind: ExchangeKind, session: Option<&HeaderValue>) -> Exchange {
         let mut headers = HeaderMap::new();
         if let Some(session) = session {
             headers.insert(SESSION, session.clone());
         }
-        self.with_headers(verb, headers)
+        self.with_headers(kind, headers)
     }
 
-    pub(crate) fn with_headers(&self, verb: Verb, headers: HeaderMap) -> Inbound {
+    pub(crate) fn with_headers(&self, kind: ExchangeKind, headers: HeaderMap) -> Exchange {
         let (endpoint, principal) = (self.endpoint.clone(), self.principal.clone());
-        Inbound { endpoint, peer: self.peer, principal, verb, headers }
+        Exchange { endpoint, peer: self.peer, principal, kind, headers }
     }
 
     /// Ends a session, whatever comes back.
-    pub(crate) async fn end<R: Receive>(&self, receive: &R, session: &HeaderValue) {
-        drop(receive.receive(self.inbound(Verb::Delete, Some(session))).await);
+    pub(crate) async fn end<H: Handler>(&self, handler: &H, session: &HeaderValue) {
+        drop(handler.handle(self.exchange(ExchangeKind::Delete, Some(session))).await);
     }
 
     /// The stream of messages outside calls, if the session has one.
-    pub(crate) async fn listen<R: Receive>(&self, receive: &R, verb: Verb, session: &HeaderValue) -> Option<Events> {
-        match receive.receive(self.inbound(verb, Some(session))).await {
+    pub(crate) async fn listen<H: Handler>(
+        &self,
+        handler: &H,
+        kind: ExchangeKind,
+        session: &HeaderValue,
+    ) -> Option<Events> {
+        match handler.handle(self.exchange(kind, Some(session))).await {
             Reply::Stream { events, .. } => Some(events),
             _ => None,
         }

@@ -13,13 +13,13 @@ use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
 use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
 use lockgate_protocol::write;
-use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
-use crate::Receive;
+use crate::Handler;
 use crate::config::Config;
-use crate::fallback::Other;
+use crate::fallback::Fallback;
 use crate::gate::{self, Gate};
 use crate::intake::{self, Account, Bounds};
 use crate::outflow::{Outflow, assemble, plain, respond};
@@ -46,14 +46,14 @@ impl Remote {
     ///
     /// # Errors
     /// The answer to somebody who is not let in.
-    pub async fn admit<R: Receive>(&self, receive: &R, headers: &mut HeaderMap) -> Result<(), Response<Bytes>> {
+    pub async fn admit<H: Handler>(&self, handler: &H, headers: &mut HeaderMap) -> Result<(), Response<Bytes>> {
         let bearer = bearer(headers).map_err(|refusal| {
-            refusal.record(receive);
+            refusal.record(handler);
             refusal.response()
         })?;
         let peer = Peer::Address(self.address.ip());
         let credentials = Credentials { peer, bearer, certificate: self.certificate.clone() };
-        receive.identify(&Endpoint::All, &credentials).await.map(|_| ()).map_err(plain)
+        handler.identify(&Endpoint::All, &credentials).await.map(|_| ()).map_err(plain)
     }
 }
 
@@ -69,10 +69,10 @@ pub(crate) struct Shared {
 }
 
 /// What all requests of a connection share.
-pub(crate) struct Link<R, O> {
+pub(crate) struct Link<H, F> {
     pub shared: Arc<Shared>,
-    pub receive: Arc<R>,
-    pub other: O,
+    pub handler: Arc<H>,
+    pub fallback: F,
     pub pulse: Arc<Pulse>,
     pub remote: SocketAddr,
     pub local: IpAddr,
@@ -90,10 +90,10 @@ enum Path {
     Messages,
     /// Protected resource metadata, if there is any.
     Metadata,
-    Other,
+    Fallback,
 }
 
-pub(crate) type Reaction<O> = Response<Outflow<<O as Other>::Body>>;
+pub(crate) type Reaction<F> = Response<Outflow<<F as Fallback>::Body>>;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Self {
@@ -110,10 +110,10 @@ impl Shared {
 }
 
 /// Answers one request. A client that names its request gets the name back.
-pub(crate) async fn answer<R: Receive, O: Other>(
-    link: Arc<Link<R, O>>,
+pub(crate) async fn answer<H: Handler, F: Fallback>(
+    link: Arc<Link<H, F>>,
     request: Request<Incoming>,
-) -> Result<Reaction<O>, Infallible> {
+) -> Result<Reaction<F>, Infallible> {
     let given = request.headers().get(&REQUEST_ID).cloned();
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
     let given = given.filter(|_| tag.given().is_some());
@@ -134,34 +134,37 @@ pub(crate) async fn answer<R: Receive, O: Other>(
     reaction
 }
 
-async fn react<R: Receive, O: Other>(link: &Link<R, O>, request: Request<Incoming>) -> Result<Reaction<O>, Infallible> {
+async fn react<H: Handler, F: Fallback>(
+    link: &Link<H, F>,
+    request: Request<Incoming>,
+) -> Result<Reaction<F>, Infallible> {
     let active = link.pulse.begin();
     if let Err(refusal) = check_framing(request.version(), request.headers(), &link.pulse) {
-        return Ok(refuse(&*link.receive, refusal));
+        return Ok(refuse(&*link.handler, refusal));
     }
     let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
         Ok(origin) => origin,
-        Err(refusal) => return Ok(refuse(&*link.receive, refusal)),
+        Err(refusal) => return Ok(refuse(&*link.handler, refusal)),
     };
     let reacted = match path(request.uri().path(), link.shared.config.sse) {
         Path::Mcp(endpoint) => mcp(link, endpoint, request, active).await,
         Path::Sse(endpoint) => crate::sse::open(link, endpoint, request, active).await,
         Path::Messages => crate::sse::message(link, request).await,
-        Path::Metadata => match link.receive.metadata(request.uri().path()) {
+        Path::Metadata => match link.handler.metadata(request.uri().path()) {
             Some(document) => metadata(request.method(), request.headers(), document),
-            None => return Ok(other(link, request).await),
+            None => return Ok(call_fallback(link, request).await),
         },
-        Path::Other => return Ok(other(link, request).await),
+        Path::Fallback => return Ok(call_fallback(link, request).await),
     };
-    let mut response = reacted.unwrap_or_else(|refusal| refuse(&*link.receive, refusal));
+    let mut response = reacted.unwrap_or_else(|refusal| refuse(&*link.handler, refusal));
     if let Some(origin) = origin {
         gate::expose(response.headers_mut(), origin);
     }
     Ok(response)
 }
 
-fn refuse<B>(receive: &impl Receive, refusal: Refusal) -> Response<Outflow<B>> {
-    refusal.record(receive);
+fn refuse<B>(handler: &impl Handler, refusal: Refusal) -> Response<Outflow<B>> {
+    refusal.record(handler);
     refusal.response().map(Outflow::whole)
 }
 
@@ -179,7 +182,7 @@ fn path(path: &str, sse: bool) -> Path {
     match one {
         Some((slug, "mcp")) => Path::Mcp(Endpoint::Server(slug.to_owned())),
         Some((slug, "sse")) if sse => Path::Sse(Endpoint::Server(slug.to_owned())),
-        _ => Path::Other,
+        _ => Path::Fallback,
     }
 }
 
@@ -189,20 +192,20 @@ fn is_slug(slug: &str) -> bool {
     (1..=128).contains(&slug.len()) && slug.bytes().all(plain)
 }
 
-async fn other<R: Receive, O: Other>(link: &Link<R, O>, mut request: Request<Incoming>) -> Reaction<O> {
+async fn call_fallback<H: Handler, F: Fallback>(link: &Link<H, F>, mut request: Request<Incoming>) -> Reaction<F> {
     request.extensions_mut().insert(Remote { address: link.remote, certificate: link.certificate.clone() });
-    match link.other.clone().oneshot(request).await {
-        Ok(response) => response.map(|body| Outflow::Other { body }),
+    match link.fallback.clone().oneshot(request).await {
+        Ok(response) => response.map(|body| Outflow::Fallback { body }),
         Err(never) => match never {},
     }
 }
 
-async fn mcp<R: Receive, O: Other>(
-    link: &Link<R, O>,
+async fn mcp<H: Handler, F: Fallback>(
+    link: &Link<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
     active: Active,
-) -> Result<Reaction<O>, Refusal> {
+) -> Result<Reaction<F>, Refusal> {
     let keep_alive = link.shared.config.keep_alive;
     if request.method() == Method::POST {
         let (mut headers, body) = open(request);
@@ -213,19 +216,20 @@ async fn mcp<R: Receive, O: Other>(
             Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
         };
         let (body, mut held) = link.read_body(body, &principal, active).await?;
-        let inbound = Inbound { endpoint, peer: credentials.peer, principal, verb: Verb::Post(body), headers };
-        let reply = link.receive.receive(inbound).await;
-        let reply = fit(&*link.receive, reply, &mut held);
+        let exchange =
+            Exchange { endpoint, peer: credentials.peer, principal, kind: ExchangeKind::Post(body), headers };
+        let reply = link.handler.handle(exchange).await;
+        let reply = fit(&*link.handler, reply, &mut held);
         return Ok(respond(reply, keep_alive, held));
     }
-    let verb = match *request.method() {
-        Method::GET => Verb::Get,
-        Method::DELETE => Verb::Delete,
+    let kind = match *request.method() {
+        Method::GET => ExchangeKind::Get,
+        Method::DELETE => ExchangeKind::Delete,
         Method::OPTIONS => return Ok(preflight(request.headers(), MCP_METHODS)),
         _ => return Err(Refusal::Method { allow: MCP_METHODS }),
     };
     let (mut headers, _) = open(request);
-    if matches!(verb, Verb::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
+    if matches!(kind, ExchangeKind::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
         return Err(Refusal::Accept);
     }
     let credentials = link.credentials(&mut headers)?;
@@ -233,12 +237,12 @@ async fn mcp<R: Receive, O: Other>(
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
-    let reply = link.receive.receive(Inbound { endpoint, peer: credentials.peer, principal, verb, headers }).await;
+    let reply = link.handler.handle(Exchange { endpoint, peer: credentials.peer, principal, kind, headers }).await;
     Ok(respond(reply, keep_alive, Hold::none(active)))
 }
 
 /// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by words that say so.
-fn fit(receive: &impl Receive, reply: Reply, held: &mut Hold<Active>) -> Reply {
+fn fit(handler: &impl Handler, reply: Reply, held: &mut Hold<Active>) -> Reply {
     let Reply::Message { body, .. } = &reply else {
         held.shrink(usize::MAX);
         return reply;
@@ -247,7 +251,7 @@ fn fit(receive: &impl Receive, reply: Reply, held: &mut Hold<Active>) -> Reply {
         return reply;
     }
     let refusal = Refusal::Unread;
-    receive.turned_away(refusal.why(), refusal.wire().2);
+    handler.record_rejection(refusal.why(), refusal.wire().2);
     let body = refusal.text(write::id_of_response(body.start()));
     held.shrink(usize::MAX);
     Reply::Message { status: refusal.wire().0, headers: HeaderMap::new(), body: Text::Whole(body) }
@@ -258,10 +262,10 @@ fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
     (parts.headers, body)
 }
 
-impl<R: Receive, O> Link<R, O> {
+impl<H: Handler, F> Link<H, F> {
     /// Who is behind an exchange on this connection.
     pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
-        let principal = self.receive.identify(endpoint, credentials).await?;
+        let principal = self.handler.identify(endpoint, credentials).await?;
         self.pulse.authenticate();
         Ok(principal)
     }

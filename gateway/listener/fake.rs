@@ -1,4 +1,4 @@
-//! For tests: a `Receive` made of a closure, a server around it on a free port, and a client that sends raw bytes.
+//! For tests: a `Handler` made of a closure, a server around it on a free port, and a client that sends raw bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode};
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -22,9 +22,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{BodyLimits, Config, Limits};
-use crate::{Drain, Receive, Server};
+use crate::{Drain, Handler, Server};
 
-type Answer = dyn Fn(Inbound) -> BoxFuture<'static, Reply> + Send + Sync;
+type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
 
 /// Streams that everybody together may have.
 const MAX_STREAMS: usize = 3;
@@ -35,11 +35,11 @@ pub(crate) struct Fake {
     /// One more for every open stream.
     pub(crate) streams: Arc<()>,
     /// Why messages went no further than the listener.
-    pub(crate) turned_away: Mutex<Vec<Rejection>>,
+    pub(crate) record_rejection: Mutex<Vec<Rejection>>,
 }
 
 /// Everybody is the bearer token that they send, except `stranger`, who is refused.
-impl Receive for Fake {
+impl Handler for Fake {
     type Place = Arc<()>;
 
     async fn identify(&self, _: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
@@ -57,22 +57,22 @@ impl Receive for Fake {
         path.ends_with("/mcp").then(|| format!("{{\"resource\":\"{path}\"}}"))
     }
 
-    fn turned_away(&self, why: Rejection, _: Cow<'static, str>) {
-        self.turned_away.lock().unwrap().push(why);
+    fn record_rejection(&self, why: Rejection, _: Cow<'static, str>) {
+        self.record_rejection.lock().unwrap().push(why);
     }
 
     fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send {
-        (self.answer)(inbound)
+    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send {
+        (self.answer)(exchange)
     }
 }
 
 pub(crate) fn fake<F, A>(answer: F) -> Arc<Fake>
 where
-    F: Fn(Inbound) -> A + Send + Sync + 'static,
+    F: Fn(Exchange) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
     fake_within(100_000, answer)
@@ -81,20 +81,20 @@ where
 /// The same with so many bytes in flight.
 pub(crate) fn fake_within<F, A>(bytes: usize, answer: F) -> Arc<Fake>
 where
-    F: Fn(Inbound) -> A + Send + Sync + 'static,
+    F: Fn(Exchange) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
-    let (answer, budget) = (Box::new(move |inbound| answer(inbound).boxed()), Arc::new(Budget::new(bytes)));
-    Arc::new(Fake { answer, budget, streams: Arc::default(), turned_away: Mutex::default() })
+    let (answer, budget) = (Box::new(move |exchange| answer(exchange).boxed()), Arc::new(Budget::new(bytes)));
+    Arc::new(Fake { answer, budget, streams: Arc::default(), record_rejection: Mutex::default() })
 }
 
 /// Answers every message with itself, and GET and DELETE with a word.
 pub(crate) fn echo() -> Arc<Fake> {
-    fake(|inbound| async {
-        match inbound.verb {
-            Verb::Post(body) => message(body),
-            Verb::Get | Verb::Listen => message("got"),
-            Verb::Delete => empty(StatusCode::NO_CONTENT),
+    fake(|exchange| async {
+        match exchange.kind {
+            ExchangeKind::Post(body) => message(body),
+            ExchangeKind::Get | ExchangeKind::Listen => message("got"),
+            ExchangeKind::Delete => empty(StatusCode::NO_CONTENT),
         }
     })
 }
@@ -142,7 +142,7 @@ pub(crate) struct Running {
     ended: JoinHandle<std::io::Result<usize>>,
 }
 
-pub(crate) async fn start(config: Config, receive: Arc<Fake>, grace: Duration) -> Running {
+pub(crate) async fn start(config: Config, handler: Arc<Fake>, grace: Duration) -> Running {
     let server = Server::bind(config).unwrap();
     let (address, drain) = (server.address(), server.drain());
     let (stop, stopped) = oneshot::channel::<()>();
@@ -151,7 +151,7 @@ pub(crate) async fn start(config: Config, receive: Arc<Fake>, grace: Duration) -
         Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!("other {path}")))))
     });
     let shutdown = async { drop(stopped.await) };
-    let ended = tokio::spawn(server.run(receive, other, shutdown, grace));
+    let ended = tokio::spawn(server.run(handler, other, shutdown, grace));
     Running { address, drain, stop, ended }
 }
 

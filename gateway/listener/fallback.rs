@@ -8,10 +8,10 @@ use hyper::body::Incoming;
 use crate::outflow::BoxError;
 
 /// A service for all other paths, such as an axum router.
-pub trait Other:
+pub trait Fallback:
     tower::Service<
         Request<Incoming>,
-        Response = Response<<Self as Other>::Body>,
+        Response = Response<<Self as Fallback>::Body>,
         Error = std::convert::Infallible,
         Future: Send,
     > + Clone
@@ -22,7 +22,7 @@ pub trait Other:
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static;
 }
 
-impl<S, B> Other for S
+impl<S, B> Fallback for S
 where
     S: tower::Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible, Future: Send>
         + Clone

@@ -18,10 +18,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::Receive;
+use crate::Handler;
 use crate::config::{Config, Limits};
 use crate::exchange::{Reaction, Shared};
-use crate::fallback::Other;
+use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
 use crate::refusal;
 use crate::slots::AddressFull;
@@ -118,19 +118,19 @@ impl Server {
     ///
     /// # Errors
     /// The runtime does not take the listener.
-    pub async fn run<R: Receive, O: Other>(
+    pub async fn run<H: Handler, F: Fallback>(
         self,
-        receive: Arc<R>,
-        other: O,
+        handler: Arc<H>,
+        fallback: F,
         shutdown: impl Future<Output = ()> + Send,
         grace: Duration,
     ) -> io::Result<usize> {
         let listener = TcpListener::from_std(self.listener)?;
-        let connections = Connections::new(Arc::clone(receive.budget()));
+        let connections = Connections::new(Arc::clone(handler.budget()));
         self.shared.slots.add_loop(&connections);
         let http = Http::new(&self.shared.config.limits);
         let futures = FuturePool::new();
-        let app = Arc::new(App { shared: self.shared, receive, other, identity: self.identity, http, futures });
+        let app = Arc::new(App { shared: self.shared, handler, fallback, identity: self.identity, http, futures });
         let (head, write) = (app.shared.config.limits.read_timeout, app.shared.config.limits.write_timeout);
         let tick = (head.min(write) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(tick);
@@ -221,13 +221,13 @@ async fn accept(listener: &TcpListener) -> Accepted {
 }
 
 /// What all connections of one loop share.
-struct App<R, O: Other> {
+struct App<H, F: Fallback> {
     shared: Arc<Shared>,
-    receive: Arc<R>,
-    other: O,
+    handler: Arc<H>,
+    fallback: F,
     identity: Option<Arc<Identity>>,
     http: Http,
-    futures: Arc<FuturePool<Result<Reaction<O>, Infallible>>>,
+    futures: Arc<FuturePool<Result<Reaction<F>, Infallible>>>,
 }
 
 struct Http {
@@ -250,7 +250,7 @@ impl Http {
     }
 }
 
-impl<R: Receive, O: Other> App<R, O> {
+impl<H: Handler, F: Fallback> App<H, F> {
     /// Serves a connection, or gives it back while every slot is taken.
     fn begin(self: &Arc<Self>, connections: &Arc<Connections>, (stream, remote): Accepted) -> Option<Accepted> {
         match self.shared.slots.take(remote.ip()) {
@@ -265,7 +265,7 @@ impl<R: Receive, O: Other> App<R, O> {
                     // Read by whoever sends nothing before it; others see the connection end.
                     let _ = stream.try_write(address_full(retry_after).as_bytes());
                 }
-                self.receive.turned_away(Rejection::Overloaded, ADDRESS_FULL.into());
+                self.handler.record_rejection(Rejection::Overloaded, ADDRESS_FULL.into());
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a [`Receive`] and writes its reply.
+//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a [`Handler`] and writes its reply.
 //!
 //! It bounds what a connection may send and turns strangers away; of MCP itself it decides nothing.
 
@@ -30,18 +30,18 @@ use std::sync::Arc;
 
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Principal};
-use lockgate_proxy::face::{Endpoint, Inbound, Reply};
+use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
 use lockgate_telemetry::Rejection;
 
 pub use config::{BodyLimits, Clients, Config, Limits, Tls};
 pub use exchange::Remote;
-pub use fallback::Other;
+pub use fallback::Fallback;
 pub use http::{BindError, Drain, Server};
 pub use operators::OperatorServer;
 pub use stdio::{Stdio, serve_stdio};
 
 /// Whoever answers: the gateway, or a fake in tests.
-pub trait Receive: Send + Sync + 'static {
+pub trait Handler: Send + Sync + 'static {
     /// An open event stream, counted.
     type Place: Send + Sync + Unpin + 'static;
 
@@ -59,11 +59,11 @@ pub trait Receive: Send + Sync + 'static {
     fn stream(&self, caller: &Principal) -> Option<Self::Place>;
 
     /// An exchange that went no further than the listener, for the record.
-    fn turned_away(&self, why: Rejection, words: Cow<'static, str>);
+    fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);
 
     /// The account of bytes in flight.
     fn budget(&self) -> &Arc<Budget>;
 
     /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
-    fn receive(&self, inbound: Inbound) -> impl Future<Output = Reply> + Send;
+    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send;
 }

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use tower::ServiceExt;
 
-use crate::fallback::Other;
+use crate::fallback::Fallback;
 use crate::http::{BindError, listen};
 
 /// Open connections.
@@ -52,7 +52,7 @@ impl OperatorServer {
     ///
     /// # Errors
     /// The thread or its runtime does not start.
-    pub fn start<O: Other>(self, service: O) -> io::Result<()> {
+    pub fn start<F: Fallback>(self, service: F) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = move || {
             let ended: io::Result<Infallible> = runtime.block_on(serve(self.listener, service));
@@ -63,7 +63,7 @@ impl OperatorServer {
     }
 }
 
-async fn serve<O: Other>(listener: StdListener, service: O) -> io::Result<Infallible> {
+async fn serve<F: Fallback>(listener: StdListener, service: F) -> io::Result<Infallible> {
     let listener = TcpListener::from_std(listener)?;
     let mut connections: VecDeque<AbortHandle> = VecDeque::new();
     loop {

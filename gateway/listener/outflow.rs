@@ -14,7 +14,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::{sse, write};
-use lockgate_proxy::face::{Events, Outgoing, Reply, Text};
+use lockgate_proxy::transport::{Events, Outgoing, Reply, Text};
 use tokio::time::{Instant, Sleep};
 
 use crate::refusal::Refusal;
@@ -34,7 +34,7 @@ pin_project_lite::pin_project! {
         Whole { bytes: Bytes, held: Option<Hold<Active>> },
         Spliced { chunks: [Bytes; 3], held: Option<Hold<Active>> },
         Events { stream: EventStream },
-        Other { #[pin] body: B },
+        Fallback { #[pin] body: B },
     }
 }
 
@@ -241,7 +241,7 @@ where
                 })
             }
             Parts::Events { stream } => ready!(stream.poll(cx)),
-            Parts::Other { body } => {
+            Parts::Fallback { body } => {
                 let frame = ready!(body.poll_frame(cx));
                 let counted = |frame: Frame<Bytes>| frame.map_data(|bytes| Chunk::new(bytes, None));
                 return Poll::Ready(frame.map(|frame| frame.map(counted).map_err(Into::into)));
@@ -255,7 +255,7 @@ where
             Self::Whole { bytes, .. } => bytes.is_empty(),
             Self::Spliced { chunks, .. } => chunks.iter().all(Bytes::is_empty),
             Self::Events { .. } => false,
-            Self::Other { body } => body.is_end_stream(),
+            Self::Fallback { body } => body.is_end_stream(),
         }
     }
 
@@ -264,7 +264,7 @@ where
             Self::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
             Self::Spliced { chunks, .. } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
             Self::Events { .. } => SizeHint::default(),
-            Self::Other { body } => body.size_hint(),
+            Self::Fallback { body } => body.size_hint(),
         }
     }
 }

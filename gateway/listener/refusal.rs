@@ -11,7 +11,7 @@ use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::Rejection;
 
-use crate::Receive;
+use crate::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
 const CALLERS_STREAMS: &str =
@@ -206,8 +206,8 @@ impl Refusal {
     }
 
     /// Tells who keeps the record, whatever the transport is.
-    pub(crate) fn record(self, receive: &impl Receive) {
-        receive.turned_away(self.why(), self.wire().2);
+    pub(crate) fn record(self, handler: &impl Handler) {
+        handler.record_rejection(self.why(), self.wire().2);
     }
 
     /// The error object as JSON text; `id` is the request's, when it is known.

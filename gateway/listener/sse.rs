@@ -16,14 +16,14 @@ use lockgate_admission::budget::Hold;
 use lockgate_authn::Principal;
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::sse;
-use lockgate_proxy::face::{Endpoint, Outgoing, Reply, Verb};
+use lockgate_proxy::transport::{Endpoint, ExchangeKind, Outgoing, Reply};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::Receive;
+use crate::Handler;
 use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
 use crate::exchange::{Link, Reaction, preflight};
-use crate::fallback::Other;
+use crate::fallback::Fallback;
 use crate::outflow::{EventStream, respond, stream};
 use crate::refusal::Refusal;
 use crate::request_headers::check_post;
@@ -88,12 +88,12 @@ impl Sessions {
 }
 
 /// `GET /sse` and `GET /servers/{slug}/sse`: opens a stream and tells where its messages go.
-pub(crate) async fn open<R: Receive, O: Other>(
-    link: &Link<R, O>,
+pub(crate) async fn open<H: Handler, F: Fallback>(
+    link: &Link<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
     active: Active,
-) -> Result<Reaction<O>, Refusal> {
+) -> Result<Reaction<F>, Refusal> {
     let (parts, _) = request.into_parts();
     match parts.method {
         Method::GET => {}
@@ -107,23 +107,23 @@ pub(crate) async fn open<R: Receive, O: Other>(
         Ok(principal) => principal,
         Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
     };
-    let place = link.receive.stream(&principal).ok_or(Refusal::CallersStreams)?;
+    let place = link.handler.stream(&principal).ok_or(Refusal::CallersStreams)?;
     let caller = Caller { peer: credentials.peer, principal, endpoint };
-    let (out, messages) = Queue::new(link.receive.budget());
+    let (out, messages) = Queue::new(link.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
     let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;
     let mut first = BytesMut::new();
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
     let sessions = Arc::clone(&link.shared.sessions);
-    let events = Messages { messages, id, owner, sessions, receive: Arc::clone(&link.receive), _place: place };
+    let events = Messages { messages, id, owner, sessions, handler: Arc::clone(&link.handler), _place: place };
     Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
 }
 
 /// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
-pub(crate) async fn message<R: Receive, O: Other>(
-    link: &Link<R, O>,
+pub(crate) async fn message<H: Handler, F: Fallback>(
+    link: &Link<H, F>,
     request: Request<Incoming>,
-) -> Result<Reaction<O>, Refusal> {
+) -> Result<Reaction<F>, Refusal> {
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => {}
@@ -142,7 +142,7 @@ pub(crate) async fn message<R: Receive, O: Other>(
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
-    let (body, held) = link.read_body(body, &principal, Arc::clone(link.receive.budget())).await?;
+    let (body, held) = link.read_body(body, &principal, Arc::clone(link.handler.budget())).await?;
 
     headers.remove(SESSION);
     if let Some(proxied) = session.owner.proxied.lock().clone() {
@@ -151,16 +151,16 @@ pub(crate) async fn message<R: Receive, O: Other>(
     let mut caller = session.owner.caller.clone();
     // The same caller, with what this request's own credential grants.
     caller.principal = principal;
-    let inbound = caller.with_headers(Verb::Post(body.clone()), headers);
-    let receive = Arc::clone(&link.receive);
+    let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
+    let handler = Arc::clone(&link.handler);
     if !matches!(jsonrpc::parse(body, DEPTH, SentBy::Client), Ok(Message::Request(_))) {
-        return Ok(respond(receive.receive(inbound).await, keep_alive, Hold::none(link.pulse.begin())));
+        return Ok(respond(handler.handle(exchange).await, keep_alive, Hold::none(link.pulse.begin())));
     }
     let gone = session.out.clone();
     let work = async move {
-        let reply = receive.receive(inbound).await;
+        let reply = handler.handle(exchange).await;
         drop(held);
-        session.adopt(&reply, &receive);
+        session.adopt(&reply, &handler);
         bridge::pour(reply, &session.out).await;
     };
     let mut work = Box::pin(async move {
@@ -189,15 +189,15 @@ impl Session {
     }
 
     /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
-    fn adopt<R: Receive>(&self, reply: &Reply, receive: &Arc<R>) {
+    fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
         let Some(proxied) = bridge::session(reply) else { return };
         if self.owner.proxied.lock().replace(proxied.clone()).is_some_and(|before| before == proxied) {
             return;
         }
-        let (session, receive) = (self.clone(), Arc::clone(receive));
+        let (session, handler) = (self.clone(), Arc::clone(handler));
         tokio::spawn(async move {
             let forward = async {
-                if let Some(events) = session.owner.caller.listen(&*receive, Verb::Listen, &proxied).await {
+                if let Some(events) = session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await {
                     bridge::drain(events, &session.out).await;
                 }
             };
@@ -210,17 +210,17 @@ impl Session {
 }
 
 /// The messages of a stream. Dropping it ends the session.
-struct Messages<R: Receive> {
+struct Messages<H: Handler> {
     messages: mpsc::Receiver<Waiting>,
     id: String,
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
-    receive: Arc<R>,
+    handler: Arc<H>,
     /// Among the streams of its caller.
-    _place: R::Place,
+    _place: H::Place,
 }
 
-impl<R: Receive> Stream for Messages<R> {
+impl<H: Handler> Stream for Messages<H> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
@@ -229,13 +229,13 @@ impl<R: Receive> Stream for Messages<R> {
     }
 }
 
-impl<R: Receive> Drop for Messages<R> {
+impl<H: Handler> Drop for Messages<H> {
     fn drop(&mut self) {
         self.sessions.remove(&self.id);
         let Some(proxied) = self.owner.proxied.lock().take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (owner, receive) = (Arc::clone(&self.owner), Arc::clone(&self.receive));
-            runtime.spawn(async move { owner.caller.end(&*receive, &proxied).await });
+            let (owner, handler) = (Arc::clone(&self.owner), Arc::clone(&self.handler));
+            runtime.spawn(async move { owner.caller.end(&*handler, &proxied).await });
         }
     }
 }

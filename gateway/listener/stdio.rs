@@ -19,13 +19,13 @@ use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::{code, header, meta, write};
-use lockgate_proxy::face::{Endpoint, Inbound, Verb};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind};
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::request::{Tag, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
-use crate::Receive;
+use crate::Handler;
 use crate::bridge::{self, Caller, Queue, text};
 use crate::refusal::Refusal;
 
@@ -56,27 +56,27 @@ pub struct Stdio {
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
-pub async fn serve_stdio<I, W, R>(
+pub async fn serve_stdio<I, W, H>(
     stdin: I,
     stdout: W,
-    receive: Arc<R>,
+    handler: Arc<H>,
     limits: Stdio,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<usize>
 where
     I: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
-    R: Receive,
+    H: Handler,
 {
-    let (out, texts) = Queue::new(receive.budget());
+    let (out, texts) = Queue::new(handler.budget());
     let mut writer = tokio::spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
     let endpoint = Endpoint::All;
     let credentials = Credentials { peer: Peer::Stdio, bearer: None, certificate: None };
-    let Ok(principal) = receive.identify(&endpoint, &credentials).await else {
+    let Ok(principal) = handler.identify(&endpoint, &credentials).await else {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     };
-    let mut face = Face::new(receive, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
+    let mut face = Face::new(handler, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
     let (told, ended) = loop {
         tokio::select! {
@@ -109,8 +109,8 @@ where
     }
 }
 
-struct Face<R> {
-    receive: Arc<R>,
+struct Face<H> {
+    handler: Arc<H>,
     caller: Caller,
     limits: Stdio,
     out: Queue,
@@ -131,17 +131,17 @@ struct Flight {
 
 /// What is known of a message when it is handed to the proxy.
 struct Job {
-    inbound: Inbound,
+    exchange: Exchange,
     /// The id as JSON text; `None` when it gets no answer; empty when it could not be read.
     answer: Option<Bytes>,
     modern: bool,
     waits: bool,
 }
 
-impl<R: Receive> Face<R> {
-    fn new(receive: Arc<R>, caller: Caller, limits: Stdio, out: Queue) -> Self {
+impl<H: Handler> Face<H> {
+    fn new(handler: Arc<H>, caller: Caller, limits: Stdio, out: Queue) -> Self {
         let (running, flights) = (JoinSet::new(), HashMap::new());
-        Self { receive, caller, limits, out, session: None, running, flights }
+        Self { handler, caller, limits, out, session: None, running, flights }
     }
 
     async fn take(&mut self, line: Line) {
@@ -164,9 +164,10 @@ impl<R: Receive> Face<R> {
     async fn request(&mut self, request: Request) {
         let id = request.id_bytes();
         if self.is_modern(&request) {
-            let inbound = self.caller.with_headers(Verb::Post(request.text.clone()), standard_headers(&request));
+            let exchange =
+                self.caller.with_headers(ExchangeKind::Post(request.text.clone()), standard_headers(&request));
             let waits = request.method == Method::Listen;
-            return self.start(Job { inbound, answer: Some(id), modern: true, waits }).await;
+            return self.start(Job { exchange, answer: Some(id), modern: true, waits }).await;
         }
         match request.method {
             Method::Initialize => self.initialize(request.text, &id).await,
@@ -190,8 +191,8 @@ impl<R: Receive> Face<R> {
         }
         if self.is_modern(notification) {
             let headers = standard_headers(notification);
-            let inbound = self.caller.with_headers(Verb::Post(notification.text.clone()), headers);
-            return self.start(Job { inbound, answer: None, modern: true, waits: false }).await;
+            let exchange = self.caller.with_headers(ExchangeKind::Post(notification.text.clone()), headers);
+            return self.start(Job { exchange, answer: None, modern: true, waits: false }).await;
         }
         if let Some(session) = self.session.clone() {
             self.legacy(notification.text.clone(), None).await;
@@ -213,8 +214,8 @@ impl<R: Receive> Face<R> {
 
     /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
-        let inbound = self.caller.inbound(Verb::Post(text), None);
-        let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.receive.receive(inbound))).await
+        let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
+        let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.handler.handle(exchange))).await
         else {
             return self.refuse(Refusal::Busy, Some(id)).await;
         };
@@ -226,15 +227,15 @@ impl<R: Receive> Face<R> {
     }
 
     async fn legacy(&mut self, text: Bytes, answer: Option<Bytes>) {
-        let inbound = self.caller.inbound(Verb::Post(text), self.session.as_ref());
-        self.start(Job { inbound, answer, modern: false, waits: false }).await;
+        let exchange = self.caller.exchange(ExchangeKind::Post(text), self.session.as_ref());
+        self.start(Job { exchange, answer, modern: false, waits: false }).await;
     }
 
     /// Forwards what the legacy session says outside calls.
     fn listen(&mut self, session: HeaderValue) {
-        let (caller, receive, out) = (self.caller.clone(), Arc::clone(&self.receive), self.out.clone());
+        let (caller, handler, out) = (self.caller.clone(), Arc::clone(&self.handler), self.out.clone());
         self.spawn(Bytes::new(), true, async move {
-            if let Some(events) = caller.listen(&*receive, Verb::Get, &session).await {
+            if let Some(events) = caller.listen(&*handler, ExchangeKind::Get, &session).await {
                 bridge::drain(events, &out).await;
             }
         });
@@ -242,16 +243,16 @@ impl<R: Receive> Face<R> {
 
     /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task if it takes longer.
     async fn start(&mut self, job: Job) {
-        let Job { inbound, answer, modern, waits } = job;
+        let Job { exchange, answer, modern, waits } = job;
         if answer.is_some() && self.running.len() >= self.limits.requests {
             return self.refuse(Refusal::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
-        let (receive, out) = (Arc::clone(&self.receive), self.out.clone());
+        let (handler, out) = (Arc::clone(&self.handler), self.out.clone());
         let mut work = Box::pin(async move {
             match answer {
-                Some(id) => ask(&*receive, inbound, &id, &out).await,
-                None => drop(receive.receive(inbound).await),
+                Some(id) => ask(&*handler, exchange, &id, &out).await,
+                None => drop(handler.handle(exchange).await),
             }
         });
         if poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending() {
@@ -279,12 +280,12 @@ impl<R: Receive> Face<R> {
 
     /// Turns a message away: for the record, as over HTTP, and in words for the client.
     async fn refuse(&self, refusal: Refusal, id: Option<&[u8]>) {
-        refusal.record(&*self.receive);
+        refusal.record(&*self.handler);
         self.say(refusal.text(id)).await;
     }
 
     fn no_session(&self, words: impl Into<Cow<'static, str>>) {
-        self.receive.turned_away(Rejection::Session, words.into());
+        self.handler.record_rejection(Rejection::Session, words.into());
     }
 
     async fn say(&self, bytes: impl Into<Bytes>) {
@@ -294,7 +295,7 @@ impl<R: Receive> Face<R> {
 
     async fn end_session(&mut self) {
         if let Some(session) = self.session.take() {
-            let _ = tokio::time::timeout(FAREWELL, self.caller.end(&*self.receive, &session)).await;
+            let _ = tokio::time::timeout(FAREWELL, self.caller.end(&*self.handler, &session)).await;
         }
     }
 
@@ -314,9 +315,9 @@ impl<R: Receive> Face<R> {
 }
 
 /// One request, or something unreadable: asks the proxy, writes what comes back.
-async fn ask<R: Receive>(receive: &R, inbound: Inbound, id: &[u8], out: &Queue) {
+async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &Queue) {
     let known = Some(id).filter(|id| !id.is_empty());
-    let reply = within(Tag::new(None), receive.receive(inbound)).await;
+    let reply = within(Tag::new(None), handler.handle(exchange)).await;
     if !bridge::pour(reply, out).await
         && let Some(id) = known
     {

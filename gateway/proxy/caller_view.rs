@@ -11,9 +11,9 @@ use lockgate_protocol::write::Object;
 use lockgate_upstream::{BoxFuture, ListKind, Seen, Sight, Upstream};
 
 use crate::context::RequestContext;
-use crate::face::Text;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
+use crate::transport::Text;
 
 /// Takes a request through authorization and to its server, and gives the answer as the caller would get it.
 pub(crate) type Forward = for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;

@@ -30,9 +30,9 @@ use view::Degraded;
 pub(crate) use view::View;
 use views::Views;
 
-use crate::face::Endpoint;
 use crate::inspect::{self, Known};
 use crate::rights::CallerRights;
+use crate::transport::Endpoint;
 use rendered::Rendered;
 
 /// Every server by slug.

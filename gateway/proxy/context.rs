@@ -10,10 +10,10 @@ use lockgate_telemetry::TraceContext;
 use lockgate_upstream::Caller;
 
 use crate::catalog::{Entry, View};
-use crate::face::Endpoint;
 use crate::rights::CallerRights;
 use crate::session::{Running, Session};
 use crate::snapshot::Snapshot;
+use crate::transport::Endpoint;
 
 /// A request of a known caller in a known era, at an endpoint that exists.
 pub(crate) struct RequestContext {

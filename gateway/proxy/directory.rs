@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
 
 use crate::catalog::{Catalog, Servers, View};
-use crate::face::Endpoint;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
 use crate::suspects::log_new_suspects;
+use crate::transport::Endpoint;
 
 /// Events that wait for a slow reader before the oldest are lost.
 const BACKLOG: usize = 1024;

@@ -29,12 +29,12 @@ use crate::authorize::{self, Permitted};
 use crate::caller_view::RequestCallerView;
 use crate::client_channel::{CallChannel, Destination, Waiting};
 use crate::context::RequestContext;
-use crate::face::{Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::streams::OpenStream;
+use crate::transport::{Outgoing, Reply, Text};
 use crate::{interact, response};
 
 /// A request of a known caller.

@@ -13,12 +13,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::Directory;
-use crate::face::Inbound;
 use crate::session::{Session, Sessions};
 use crate::single_principal::SinglePrincipal;
 use crate::snapshot::Snapshot;
 use crate::streams::{OpenStream, Streams};
 use crate::suspects::{self, Suspect};
+use crate::transport::Exchange;
 use lockgate_admission::budget::Budget;
 
 /// See the module.
@@ -98,8 +98,8 @@ impl Gateway {
         self.snapshot.load_full()
     }
 
-    pub(crate) fn session(&self, id: Option<&str>, principal: &Principal, inbound: &Inbound) -> Option<Arc<Session>> {
-        self.sessions.find(id?, principal, &inbound.endpoint)
+    pub(crate) fn session(&self, id: Option<&str>, principal: &Principal, exchange: &Exchange) -> Option<Arc<Session>> {
+        self.sessions.find(id?, principal, &exchange.endpoint)
     }
 
     /// Ends a session and gives back what it held.

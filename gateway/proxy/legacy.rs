@@ -19,7 +19,6 @@ use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 
 use crate::context::RequestContext;
-use crate::face::{Inbound, Outgoing, Reply, Text, Verb};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
 use crate::rescue::RequestError;
@@ -27,6 +26,7 @@ use crate::rights::CallerRights;
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
+use crate::transport::{Exchange, ExchangeKind, Outgoing, Reply, Text};
 use crate::{dispatch, trace_context};
 
 pub(crate) use subscribe::tell_updated;
@@ -39,7 +39,7 @@ pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     principal: Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
     request: &Request,
 ) -> Reply {
     let id = request.id();
@@ -48,12 +48,12 @@ pub(crate) fn initialize(
             .status(StatusCode::BAD_REQUEST)
             .reply(None, Era::Legacy);
     }
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &inbound.endpoint);
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
     let refuse = |problem: &RequestError| {
-        gateway.record_refused_request(problem, inbound);
+        gateway.record_refused_request(problem, exchange);
         problem.reply(Some(id), Era::Legacy)
     };
-    let Some(view) = gateway.directory.view(&inbound.endpoint, snapshot, &rights) else {
+    let Some(view) = gateway.directory.view(&exchange.endpoint, snapshot, &rights) else {
         return refuse(&RequestError::no_endpoint());
     };
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
@@ -68,7 +68,7 @@ pub(crate) fn initialize(
         (_, declared) => declared.unwrap_or(b"{}"),
     };
     let limits = &snapshot.config.limits;
-    let session = match gateway.sessions.open(principal, inbound.endpoint.clone(), revision, declared, limits, &view) {
+    let session = match gateway.sessions.open(principal, exchange.endpoint.clone(), revision, declared, limits, &view) {
         Ok(session) => session,
         Err(too_many) => return refuse(&RequestError::too_many_sessions(too_many)),
     };
@@ -98,15 +98,15 @@ pub(crate) async fn receive(
     snapshot: Arc<Snapshot>,
     principal: Principal,
     session: Arc<Session>,
-    inbound: &Inbound,
+    exchange: &Exchange,
     request: Request,
 ) -> Reply {
-    if let Some(problem) = check_version(&inbound.headers) {
-        gateway.record_refused_request(&problem, inbound);
+    if let Some(problem) = check_version(&exchange.headers) {
+        gateway.record_refused_request(&problem, exchange);
         return problem.reply(Some(request.id()).filter(|id| !id.is_empty()), Era::Legacy);
     }
     if request.id().is_empty() {
-        gateway.record_refused_notification(&request, inbound);
+        gateway.record_refused_notification(&request, exchange);
         take_notification(&session, &request);
         return Reply::accepted();
     }
@@ -120,7 +120,7 @@ pub(crate) async fn receive(
     };
     let ok = || Ok(b"{}".to_vec());
     let noted = |result: Result<Vec<u8>, RequestError>| {
-        reply(result.inspect_err(|problem| gateway.record_refused_request(problem, inbound)))
+        reply(result.inspect_err(|problem| gateway.record_refused_request(problem, exchange)))
     };
     match request.method {
         Method::Ping => reply(ok()),
@@ -132,7 +132,7 @@ pub(crate) async fn receive(
             noted(Err(RequestError::method_not_found(&request.method_name())))
         }
         method => {
-            let context = match prepare_request(gateway, snapshot, principal, session, inbound, request).await {
+            let context = match prepare_request(gateway, snapshot, principal, session, exchange, request).await {
                 Ok(context) => context,
                 Err(reply) => return *reply,
             };
@@ -151,7 +151,7 @@ async fn prepare_request(
     snapshot: Arc<Snapshot>,
     principal: Principal,
     session: Arc<Session>,
-    inbound: &Inbound,
+    exchange: &Exchange,
     request: Request,
 ) -> Result<Box<RequestContext>, Box<Reply>> {
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &session.endpoint);
@@ -165,7 +165,7 @@ async fn prepare_request(
     let view = gateway.directory.view(&session.endpoint, &snapshot, &rights);
     let Some(view) = view else {
         let problem = RequestError::no_endpoint();
-        gateway.record_refused_request(&problem, inbound);
+        gateway.record_refused_request(&problem, exchange);
         return Err(Box::new(problem.reply(Some(request.id()), Era::Legacy)));
     };
     Ok(Box::new(RequestContext {
@@ -177,7 +177,7 @@ async fn prepare_request(
         revision: session.revision,
         caller: session.caller(),
         session: Some(session),
-        trace: trace_context::of_exchange(&inbound.headers),
+        trace: trace_context::of_exchange(&exchange.headers),
         running: Some(running),
         request,
         snapshot,
@@ -224,28 +224,28 @@ pub(crate) fn open_stream(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     principal: &Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
 ) -> Reply {
-    let named = header(&inbound.headers, &SESSION);
+    let named = header(&exchange.headers, &SESSION);
     if named.is_none() {
-        return refuse_without_session(gateway, snapshot, inbound, "GET");
+        return refuse_without_session(gateway, snapshot, exchange, "GET");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else {
-        return gateway.refuse_unknown_session(inbound, None);
+    let Some(session) = gateway.session(named, principal, exchange) else {
+        return gateway.refuse_unknown_session(exchange, None);
     };
-    if let Some(problem) = check_version(&inbound.headers) {
-        gateway.record_refused_request(&problem, inbound);
+    if let Some(problem) = check_version(&exchange.headers) {
+        gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
-    let counted = matches!(inbound.verb, Verb::Listen);
+    let counted = matches!(exchange.kind, ExchangeKind::Listen);
     let open = if counted { None } else { gateway.stream(principal) };
     if open.is_none() && !counted {
         let problem = RequestError::too_many_streams().status(StatusCode::SERVICE_UNAVAILABLE);
-        gateway.record_refused_request(&problem, inbound);
+        gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
     gateway.end_subscriptions(&session, snapshot);
-    let resumed = header(&inbound.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
+    let resumed = header(&exchange.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
     let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
     // An event that is not known, any more or at all, says nothing of the session: the stream is a new one then.
     let (log, after) = match resumed.filter(|(log, after)| log.has_numbered(*after)) {
@@ -261,14 +261,14 @@ pub(crate) fn open_stream(
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
-fn refuse_without_session(gateway: &Gateway, snapshot: &Snapshot, inbound: &Inbound, verb: &str) -> Reply {
-    let rights = CallerRights::new(&snapshot.policy, inbound.principal.clone(), &inbound.endpoint);
-    if gateway.directory.view(&inbound.endpoint, snapshot, &rights).is_none() {
+fn refuse_without_session(gateway: &Gateway, snapshot: &Snapshot, exchange: &Exchange, verb: &str) -> Reply {
+    let rights = CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
+    if gateway.directory.view(&exchange.endpoint, snapshot, &rights).is_none() {
         let problem = RequestError::no_endpoint();
-        gateway.record_refused_request(&problem, inbound);
+        gateway.record_refused_request(&problem, exchange);
         return problem.reply(None, Era::Legacy);
     }
-    gateway.refuse_unknown_session(inbound, None);
+    gateway.refuse_unknown_session(exchange, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
     RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
 }
@@ -278,14 +278,14 @@ pub(crate) fn end_session(
     gateway: &Arc<Gateway>,
     snapshot: &Snapshot,
     principal: &Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
 ) -> Reply {
-    let named = header(&inbound.headers, &SESSION);
+    let named = header(&exchange.headers, &SESSION);
     if named.is_none() {
-        return refuse_without_session(gateway, snapshot, inbound, "DELETE");
+        return refuse_without_session(gateway, snapshot, exchange, "DELETE");
     }
-    let Some(session) = gateway.session(named, principal, inbound) else {
-        return gateway.refuse_unknown_session(inbound, None);
+    let Some(session) = gateway.session(named, principal, exchange) else {
+        return gateway.refuse_unknown_session(exchange, None);
     };
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
@@ -296,15 +296,15 @@ pub(crate) async fn receive_batch(
     gateway: &Arc<Gateway>,
     snapshot: &Arc<Snapshot>,
     principal: &Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
     body: &Bytes,
 ) -> Reply {
     let not_here = |words: &'static str| {
         let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-        gateway.record_refused_request(&problem, inbound);
+        gateway.record_refused_request(&problem, exchange);
         problem.reply(None, Era::Legacy)
     };
-    let session = gateway.session(header(&inbound.headers, &SESSION), principal, inbound);
+    let session = gateway.session(header(&exchange.headers, &SESSION), principal, exchange);
     let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
         return not_here("a batch is only taken in a session of protocol version 2025-03-26");
     };
@@ -324,11 +324,11 @@ pub(crate) async fn receive_batch(
                     Reply::accepted()
                 }
                 Ok(Message::Request(r) | Message::Notification(r)) => {
-                    receive(gateway, snapshot, principal.clone(), session, inbound, r).await
+                    receive(gateway, snapshot, principal.clone(), session, exchange, r).await
                 }
                 Err(refusal) => {
                     let (problem, reply) = RequestError::unreadable(&refusal, &text);
-                    gateway.record_refused_request(&problem, inbound);
+                    gateway.record_refused_request(&problem, exchange);
                     reply
                 }
             }

@@ -9,7 +9,6 @@ mod config;
 mod context;
 mod directory;
 mod dispatch;
-pub mod face;
 mod follow;
 mod gateway;
 mod headers;
@@ -37,6 +36,7 @@ mod streams;
 mod suspects;
 mod tokens;
 mod trace_context;
+pub mod transport;
 
 pub use config::{Config, Limits, Names};
 pub use gateway::Gateway;

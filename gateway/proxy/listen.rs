@@ -30,12 +30,12 @@ use crate::catalog::template::Steps;
 use crate::context::RequestContext;
 use crate::directory::Change;
 use crate::dispatch::{audit_allow, audit_denial, audit_listen};
-use crate::face::{Endpoint, Outgoing, Reply};
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::session::covers;
 use crate::streams::OpenStream;
+use crate::transport::{Endpoint, Outgoing, Reply};
 use tasks::Tasks;
 
 /// What a listen asked for and was granted.

@@ -18,12 +18,12 @@ use crate::authorize::require_tasks;
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
-use crate::face::{Inbound, Reply};
 use crate::gateway::Gateway;
 use crate::headers::{METHOD, NAME, VERSION};
 use crate::rescue::RequestError;
 use crate::rights::CallerRights;
 use crate::snapshot::Snapshot;
+use crate::transport::{Exchange, Reply};
 use crate::{listen, trace_context};
 
 /// Integers beyond this are not exact in every JSON reader.
@@ -34,19 +34,19 @@ pub(crate) async fn receive(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
     principal: Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
     request: Request,
 ) -> Reply {
     if request.id().is_empty() {
         // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
-        gateway.record_refused_notification(&request, inbound);
+        gateway.record_refused_notification(&request, exchange);
         return Reply::accepted();
     }
     let id = request.id_bytes();
     gateway.directory.settle(snapshot.config.limits.discovery_deadline).await;
-    match check_request(gateway, snapshot, principal, inbound, request) {
+    match check_request(gateway, snapshot, principal, exchange, request) {
         Err(problem) => {
-            gateway.record_refused_request(&problem, inbound);
+            gateway.record_refused_request(&problem, exchange);
             problem.reply(Some(&id), Era::Modern)
         }
         Ok(context) if context.request.method == Method::Listen => listen::open_stream(gateway, &context),
@@ -58,21 +58,21 @@ fn check_request(
     gateway: &Arc<Gateway>,
     snapshot: Arc<Snapshot>,
     principal: Principal,
-    inbound: &Inbound,
+    exchange: &Exchange,
     request: Request,
 ) -> Result<Box<RequestContext>, RequestError> {
     let version = check_meta(&request)?;
-    check_standard_headers(&inbound.headers, &request, &version)?;
+    check_standard_headers(&exchange.headers, &request, &version)?;
     let revision =
         Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| RequestError::version(&version))?;
-    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &inbound.endpoint);
-    let view = gateway.directory.view(&inbound.endpoint, &snapshot, &rights).ok_or_else(RequestError::no_endpoint)?;
+    let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
+    let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights).ok_or_else(RequestError::no_endpoint)?;
     if !is_offered(request.method, &view) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
     // A client on stdio has no headers that anybody could route by.
-    if request.method == Method::ToolsCall && inbound.peer != Peer::Stdio {
-        check_param_headers(&inbound.headers, &request, &view)?;
+    if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
+        check_param_headers(&exchange.headers, &request, &view)?;
     }
     let log_level =
         match request.meta(meta::LOG_LEVEL) {
@@ -96,13 +96,13 @@ fn check_request(
     };
     let context = Box::new(RequestContext {
         view,
-        endpoint: inbound.endpoint.clone(),
+        endpoint: exchange.endpoint.clone(),
         rights,
         principal,
         revision,
         caller,
         session: None,
-        trace: trace_context::of_exchange(&inbound.headers),
+        trace: trace_context::of_exchange(&exchange.headers),
         running: None,
         request,
         snapshot,

@@ -11,11 +11,11 @@ use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 
-use crate::face::{Endpoint, Inbound, Reply, Verb};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
+use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
 use crate::{legacy, modern};
 
 /// Bytes of a message that are read in less than the time that others may be held up.
@@ -45,15 +45,15 @@ impl Gateway {
     }
 
     /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
-    pub async fn receive(self: &Arc<Self>, inbound: Inbound) -> Reply {
+    pub async fn receive(self: &Arc<Self>, exchange: Exchange) -> Reply {
         let snapshot = self.snapshot();
-        let principal = inbound.principal.clone();
-        match inbound.verb {
-            Verb::Get | Verb::Listen => legacy::open_stream(self, &snapshot, &principal, &inbound),
-            Verb::Delete => legacy::end_session(self, &snapshot, &principal, &inbound),
-            Verb::Post(ref body) => {
+        let principal = exchange.principal.clone();
+        match exchange.kind {
+            ExchangeKind::Get | ExchangeKind::Listen => legacy::open_stream(self, &snapshot, &principal, &exchange),
+            ExchangeKind::Delete => legacy::end_session(self, &snapshot, &principal, &exchange),
+            ExchangeKind::Post(ref body) => {
                 let body = body.clone();
-                self.post(snapshot, principal, inbound, body).await
+                self.post(snapshot, principal, exchange, body).await
             }
         }
     }
@@ -62,28 +62,28 @@ impl Gateway {
         self: &Arc<Self>,
         snapshot: Arc<Snapshot>,
         principal: Principal,
-        inbound: Inbound,
+        exchange: Exchange,
         body: Bytes,
     ) -> Reply {
         let parsed = match self.parse(&snapshot, &principal, body.clone()).await {
             Ok(parsed) => parsed,
             Err(problem) => {
-                self.record_refused_request(&problem, &inbound);
+                self.record_refused_request(&problem, &exchange);
                 return problem.reply(None, Era::Legacy);
             }
         };
         let message = match parsed {
             Ok(message) => message,
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
-                return legacy::receive_batch(self, &snapshot, &principal, &inbound, &body).await;
+                return legacy::receive_batch(self, &snapshot, &principal, &exchange, &body).await;
             }
             Err(refusal) => {
                 let (problem, reply) = RequestError::unreadable(&refusal, &body);
-                self.record_refused_request(&problem, &inbound);
+                self.record_refused_request(&problem, &exchange);
                 return reply;
             }
         };
-        self.message(snapshot, principal, &inbound, message).await
+        self.message(snapshot, principal, &exchange, message).await
     }
 
     /// Reads a message; a large one apart, so that nothing else on this thread waits for it.
@@ -110,26 +110,26 @@ impl Gateway {
         self: &Arc<Self>,
         snapshot: Arc<Snapshot>,
         principal: Principal,
-        inbound: &Inbound,
+        exchange: &Exchange,
         message: Message,
     ) -> Reply {
-        let session_id = header(&inbound.headers, &SESSION);
+        let session_id = header(&exchange.headers, &SESSION);
         match message {
-            Message::Response(response) => match self.session(session_id, &principal, inbound) {
+            Message::Response(response) => match self.session(session_id, &principal, exchange) {
                 Some(session) => {
                     session.answer(&response);
                     Reply::accepted()
                 }
-                None => self.refuse_unknown_session(inbound, None),
+                None => self.refuse_unknown_session(exchange, None),
             },
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
-                match choose(&request, &inbound.headers) {
-                    Chosen::Modern => modern::receive(self, snapshot, principal, inbound, request).await,
-                    Chosen::Initialize => legacy::initialize(self, &snapshot, principal, inbound, &request),
-                    Chosen::Legacy => match self.session(session_id, &principal, inbound) {
-                        Some(session) => legacy::receive(self, snapshot, principal, session, inbound, request).await,
-                        None => self.refuse_unknown_session(inbound, Some(request.id()).filter(|id| !id.is_empty())),
+                match choose(&request, &exchange.headers) {
+                    Chosen::Modern => modern::receive(self, snapshot, principal, exchange, request).await,
+                    Chosen::Initialize => legacy::initialize(self, &snapshot, principal, exchange, &request),
+                    Chosen::Legacy => match self.session(session_id, &principal, exchange) {
+                        Some(session) => legacy::receive(self, snapshot, principal, session, exchange, request).await,
+                        None => self.refuse_unknown_session(exchange, Some(request.id()).filter(|id| !id.is_empty())),
                     },
                 }
             }

@@ -11,14 +11,14 @@ use lockgate_protocol::revision::Era;
 use lockgate_telemetry::Rejection;
 use lockgate_telemetry::audit::Refused;
 
-use crate::face::{Endpoint, Inbound, Reply};
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, header};
 use crate::rescue::RequestError;
+use crate::transport::{Endpoint, Exchange, Reply};
 
 impl Gateway {
     /// A request that did not come further than the listener.
-    pub fn turned_away(&self, why: Rejection, words: Cow<'static, str>) {
+    pub fn record_rejection(&self, why: Rejection, words: Cow<'static, str>) {
         self.refused(why, words, None, None);
     }
 
@@ -33,30 +33,30 @@ impl Gateway {
     }
 
     /// A request of somebody who is known, with the error that it gets.
-    pub(crate) fn record_refused_request(&self, problem: &RequestError, inbound: &Inbound) {
-        self.refused(why(problem), problem.message.clone(), Some(&inbound.principal), Some(&inbound.endpoint));
+    pub(crate) fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
+        self.refused(why(problem), problem.message.clone(), Some(&exchange.principal), Some(&exchange.endpoint));
     }
 
     /// A notification; one that is called as a request is leaves a record, because somebody may be trying what is done.
-    pub(crate) fn record_refused_notification(&self, note: &Request, inbound: &Inbound) {
+    pub(crate) fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
             self.record_refused_request(
                 &RequestError::invalid(format!("`{name}` needs an id: nothing is done")),
-                inbound,
+                exchange,
             );
         }
     }
 
     /// The answer to a message whose session is not there. Only the trail knows whether it is somebody else's.
-    pub(crate) fn refuse_unknown_session(&self, inbound: &Inbound, id: Option<&[u8]>) -> Reply {
-        let named = header(&inbound.headers, &SESSION);
+    pub(crate) fn refuse_unknown_session(&self, exchange: &Exchange, id: Option<&[u8]>) -> Reply {
+        let named = header(&exchange.headers, &SESSION);
         let words = match named {
             None => "no session is named",
             Some(named) if self.sessions.exists(named) => "the session belongs to another caller or endpoint",
             Some(_) => "no such session",
         };
-        self.refused(Rejection::Session, words, Some(&inbound.principal), Some(&inbound.endpoint));
+        self.refused(Rejection::Session, words, Some(&exchange.principal), Some(&exchange.endpoint));
         let problem = match named {
             Some(_) => RequestError::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
                 .status(StatusCode::NOT_FOUND),

@@ -23,8 +23,8 @@ use lockgate_telemetry::audit::Unwritable;
 use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
-use crate::face::{Reply, Text};
 use crate::session::TooMany;
+use crate::transport::{Reply, Text};
 use lockgate_admission::budget::DROPPED;
 
 /// What stands for the policy in records of calls that need more scopes.

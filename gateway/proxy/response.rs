@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use crate::authorize::Permitted;
 use crate::context::RequestContext;
-use crate::face::Text;
 use crate::rescue::RequestError;
 use crate::tokens;
+use crate::transport::Text;
 
 /// Results up to this size are copied into one piece.
 const COPIED: usize = 16 * 1024;

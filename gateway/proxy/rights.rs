@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lockgate_authn::Principal;
 use lockgate_policy::{Certificate, Class, Policy, Question, Subject, Target};
 
-use crate::face::Endpoint;
+use crate::transport::Endpoint;
 
 /// What policy knows of a caller at an endpoint.
 #[derive(Clone)]

@@ -26,9 +26,9 @@ pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
-use crate::face::Endpoint;
 use crate::log_message::write_log_message;
 use crate::quota::{QuotaPermit, Quotas};
+use crate::transport::Endpoint;
 use lockgate_admission::budget::Budget;
 
 /// Calls of one session that run and can be cancelled.

@@ -6,10 +6,10 @@ use http::HeaderMap;
 use lockgate_protocol::revision::Revision;
 use tokio_util::sync::CancellationToken;
 
-use crate::face::{Events, Outgoing, Reply, Text};
 use crate::gateway::Gateway;
 use crate::session::{Log, Reader, Session};
 use crate::streams::OpenStream;
+use crate::transport::{Events, Outgoing, Reply, Text};
 
 /// How long a client waits before it resumes a stream, in milliseconds.
 const RETRY_MS: u64 = 1000;

@@ -19,8 +19,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lockgate_admission::budget::Budget;
 use lockgate_authn::{Credentials, Identity, Principal};
-use lockgate_listener::{BodyLimits, Config, Limits, Receive, Server};
-use lockgate_proxy::face::{Endpoint, Inbound, Reply, Text, Verb};
+use lockgate_listener::{BodyLimits, Config, Handler, Limits, Server};
+use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -37,7 +37,7 @@ const ROUNDS: usize = 5;
 /// Answers every message with itself.
 struct Echo(Arc<Budget>);
 
-impl Receive for Echo {
+impl Handler for Echo {
     type Place = ();
 
     async fn identify(&self, _: &Endpoint, _: &Credentials) -> Result<Principal, Reply> {
@@ -52,15 +52,15 @@ impl Receive for Echo {
         None
     }
 
-    fn turned_away(&self, _: Rejection, _: Cow<'static, str>) {}
+    fn record_rejection(&self, _: Rejection, _: Cow<'static, str>) {}
 
     fn budget(&self) -> &Arc<Budget> {
         &self.0
     }
 
-    async fn receive(&self, inbound: Inbound) -> Reply {
-        match inbound.verb {
-            Verb::Post(body) => {
+    async fn handle(&self, exchange: Exchange) -> Reply {
+        match exchange.kind {
+            ExchangeKind::Post(body) => {
                 Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(body) }
             }
             _ => Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() },

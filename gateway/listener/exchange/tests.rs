@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lockgate_proxy::face::Outgoing;
+use lockgate_proxy::transport::Outgoing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
@@ -49,11 +49,11 @@ fn paths_are_matched_by_hand() {
         "/servers/a/messages",
         "",
     ] {
-        assert_eq!(path(other, true), Path::Other, "{other}");
+        assert_eq!(path(other, true), Path::Fallback, "{other}");
     }
-    assert_eq!(path(&format!("/servers/{}/mcp", "x".repeat(129)), true), Path::Other);
+    assert_eq!(path(&format!("/servers/{}/mcp", "x".repeat(129)), true), Path::Fallback);
     for off in ["/sse", "/messages", "/servers/a/sse"] {
-        assert_eq!(path(off, false), Path::Other, "{off}");
+        assert_eq!(path(off, false), Path::Fallback, "{off}");
     }
 }
 
@@ -61,7 +61,7 @@ fn paths_are_matched_by_hand() {
 #[tokio::test]
 async fn other_paths_let_in_whom_the_gateway_lets_in() {
     let remote = Remote { address: "127.0.0.1:9".parse().unwrap(), certificate: None };
-    let receive = echo();
+    let handler = echo();
     for (sent, expected) in [
         (&[][..], None),
         (&["bearer ada"], None),
@@ -72,10 +72,10 @@ async fn other_paths_let_in_whom_the_gateway_lets_in() {
         for value in sent {
             headers.append(AUTHORIZATION, HeaderValue::from_static(value));
         }
-        let answer = remote.admit(&*receive, &mut headers).await.err();
+        let answer = remote.admit(&*handler, &mut headers).await.err();
         assert_eq!(answer.map(|answer| answer.status().as_u16()), expected, "{sent:?}");
     }
-    assert_eq!(receive.turned_away.lock().unwrap().len(), 1);
+    assert_eq!(handler.record_rejection.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -155,8 +155,8 @@ async fn pages_of_allowed_origins_get_cors_headers() {
 
 #[tokio::test]
 async fn the_proxy_sees_endpoint_peer_and_principal_but_no_authorization_header() {
-    let seen = fake(|inbound| async move {
-        let Inbound { endpoint, peer, principal, headers, .. } = inbound;
+    let seen = fake(|exchange| async move {
+        let Exchange { endpoint, peer, principal, headers, .. } = exchange;
         assert!(!headers.contains_key(AUTHORIZATION));
         let method = headers.get("mcp-method").cloned();
         message(format!("{endpoint:?} {peer:?} {} {method:?}", principal.subject))
@@ -257,8 +257,8 @@ async fn memory_of_bodies_in_flight_is_bounded() {
 #[tokio::test]
 async fn memory_of_answers_in_flight_is_bounded() {
     const LARGE: usize = 8 << 20;
-    let large = fake_within(LARGE + 1000, |inbound| async move {
-        let Verb::Post(body) = inbound.verb else { return empty(StatusCode::OK) };
+    let large = fake_within(LARGE + 1000, |exchange| async move {
+        let ExchangeKind::Post(body) = exchange.kind else { return empty(StatusCode::OK) };
         let result = if body.starts_with(b"large") { vec![b'1'; LARGE] } else { b"1".to_vec() };
         message(write::result(b"\"x\"", &result))
     });
@@ -286,11 +286,11 @@ async fn a_client_that_goes_drops_its_call_or_its_stream() {
         }
     }
     let (say, mut said) = mpsc::unbounded_channel();
-    let hold = fake(move |inbound| {
+    let hold = fake(move |exchange| {
         let say = say.clone();
         async move {
             say.send("begun").unwrap();
-            if matches!(inbound.verb, Verb::Get) {
+            if matches!(exchange.kind, ExchangeKind::Get) {
                 let guard = Guard(say, "stream dropped");
                 let one = Outgoing { data: Bytes::from_static(b"{}").into(), ..Outgoing::default() };
                 let first = futures_util::stream::once(async { one });

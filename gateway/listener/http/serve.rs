@@ -17,42 +17,42 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::App;
-use crate::Receive;
+use crate::Handler;
 use crate::exchange::{Link, answer};
-use crate::fallback::Other;
+use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
 use crate::watch::{self, Entry, Meter, Order, Pulse, Wire};
 
 /// One connection, from its first byte to its last.
-pub(super) async fn serve<R: Receive, O: Other>(
-    app: Arc<App<R, O>>,
+pub(super) async fn serve<H: Handler, F: Fallback>(
+    app: Arc<App<H, F>>,
     entry: Entry,
     stream: TcpStream,
     remote: SocketAddr,
     slot: Slot,
 ) {
-    let (known, receive) = (Arc::clone(&entry.pulse), Arc::clone(&app.receive));
+    let (known, handler) = (Arc::clone(&entry.pulse), Arc::clone(&app.handler));
     let write = app.shared.config.limits.write_timeout;
     watch::run(entry, Box::pin(speak(app, Arc::clone(&known), stream, remote))).await;
     if known.order() == Order::Unread {
         let seconds = write.as_secs();
         tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
         let words = format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
-        receive.turned_away(Rejection::SlowClient, words.into());
+        handler.record_rejection(Rejection::SlowClient, words.into());
     }
     drop(slot);
 }
 
 /// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a connection takes the memory of
 /// the one that it needs.
-async fn speak<R: Receive, O: Other>(app: Arc<App<R, O>>, pulse: Arc<Pulse>, stream: TcpStream, remote: SocketAddr) {
+async fn speak<H: Handler, F: Fallback>(app: Arc<App<H, F>>, pulse: Arc<Pulse>, stream: TcpStream, remote: SocketAddr) {
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
     let link = Link {
         shared: Arc::clone(&app.shared),
-        receive: Arc::clone(&app.receive),
-        other: app.other.clone(),
+        handler: Arc::clone(&app.handler),
+        fallback: app.fallback.clone(),
         pulse: Arc::clone(&pulse),
         remote,
         local: local.ip().to_canonical(),
@@ -66,10 +66,10 @@ async fn speak<R: Receive, O: Other>(app: Arc<App<R, O>>, pulse: Arc<Pulse>, str
     }
 }
 
-async fn speak_tls<R: Receive, O: Other>(
-    app: &App<R, O>,
+async fn speak_tls<H: Handler, F: Fallback>(
+    app: &App<H, F>,
     acceptor: TlsAcceptor,
-    mut link: Link<R, O>,
+    mut link: Link<H, F>,
     stream: Meter<TcpStream>,
 ) {
     let stream = match Box::pin(acceptor.accept(stream)).await {
@@ -102,10 +102,10 @@ async fn opens_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn speak_http<R, O, T>(app: &App<R, O>, link: Link<R, O>, stream: T, two: bool) -> BoxFuture<'static, ()>
+fn speak_http<H, F, T>(app: &App<H, F>, link: Link<H, F>, stream: T, two: bool) -> BoxFuture<'static, ()>
 where
-    R: Receive,
-    O: Other,
+    H: Handler,
+    F: Fallback,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let pulse = Arc::clone(&link.pulse);

@@ -15,8 +15,8 @@ use crate::watch::Pulse;
 type Flow = Outflow<Empty<Bytes>>;
 
 fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
-    let (send, mut receive) = mpsc::unbounded_channel();
-    let events = futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx)).boxed();
+    let (send, mut handler) = mpsc::unbounded_channel();
+    let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
     (send, respond(reply, interval, Hold::none(Pulse::alone().begin())).into_body())
 }
@@ -112,8 +112,8 @@ async fn an_answer_counts_until_its_last_byte_is_written() {
 async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() {
     let pulse = Pulse::alone();
     let used = || pulse.begin().as_ref().used();
-    let (send, mut receive) = mpsc::unbounded_channel();
-    let events = futures_util::stream::poll_fn(move |cx| receive.poll_recv(cx)).boxed();
+    let (send, mut handler) = mpsc::unbounded_channel();
+    let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
     let mut flow: Flow = respond(reply, Duration::from_secs(15), Hold::none(pulse.begin())).into_body();
     send.send(outgoing(None, "{\"a\":1}", None)).unwrap();

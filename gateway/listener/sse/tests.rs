@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::StatusCode;
 use lockgate_admission::budget::Budget;
-use lockgate_proxy::face::{Inbound, Text};
+use lockgate_proxy::transport::{Exchange, Text};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -23,43 +23,43 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialize
 
 /// A proxy that mints session `s1`, knows it afterwards, and tells what it saw.
 fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
-    fake(move |inbound: Inbound| {
+    fake(move |exchange: Exchange| {
         let seen = seen.clone();
         async move {
-            let session = inbound.headers.get(SESSION).map(|value| value.to_str().unwrap().to_owned());
+            let session = exchange.headers.get(SESSION).map(|value| value.to_str().unwrap().to_owned());
             let note = |what: &str| seen.send(format!("{what} {}", session.as_deref().unwrap_or("-"))).unwrap();
-            match inbound.verb {
-                Verb::Post(body) if body == INITIALIZE => {
+            match exchange.kind {
+                ExchangeKind::Post(body) if body == INITIALIZE => {
                     note("initialize");
                     let headers = HeaderMap::from_iter([(SESSION, HeaderValue::from_static("s1"))]);
                     let body =
                         Text::Whole(Bytes::from_static(br#"{"id":1,"result":{"protocolVersion":"2024-11-05"}}"#));
                     Reply::Message { status: StatusCode::OK, headers, body }
                 }
-                Verb::Post(body) if body == LIST => {
+                ExchangeKind::Post(body) if body == LIST => {
                     note("list");
                     let event = |data: &'static str| Outgoing { data: Bytes::from(data).into(), ..Outgoing::default() };
                     let events = futures_util::stream::iter([event("{\"progress\":1}"), event("{\"id\":2}")]).boxed();
                     Reply::Stream { headers: HeaderMap::new(), events }
                 }
-                Verb::Post(body) if body == HANG => {
+                ExchangeKind::Post(body) if body == HANG => {
                     let _guard = Guard(seen.clone());
                     note("hang");
                     std::future::pending().await
                 }
-                Verb::Post(body) if body == INITIALIZED => {
+                ExchangeKind::Post(body) if body == INITIALIZED => {
                     note("initialized");
                     empty(StatusCode::ACCEPTED)
                 }
-                Verb::Post(_) => message(r#"{"error":"parse"}"#),
-                Verb::Get => panic!("the stream is counted already"),
-                Verb::Listen => {
+                ExchangeKind::Post(_) => message(r#"{"error":"parse"}"#),
+                ExchangeKind::Get => panic!("the stream is counted already"),
+                ExchangeKind::Listen => {
                     note("get");
                     let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
                     let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
                     Reply::Stream { headers: HeaderMap::new(), events: events.boxed() }
                 }
-                Verb::Delete => {
+                ExchangeKind::Delete => {
                     note("delete");
                     empty(StatusCode::NO_CONTENT)
                 }

@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use lockgate_proxy::face::Text;
+use lockgate_proxy::transport::Text;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http::StatusCode;
-use lockgate_proxy::face::{Outgoing, Reply};
+use lockgate_proxy::transport::{Outgoing, Reply};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Read, ReadHalf, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -30,13 +30,13 @@ fn limits() -> Stdio {
 
 /// Mints session `s1`; echoes names, hangs on `hang`, streams on `stream`; tells what it saw.
 fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
-    fake(move |inbound: Inbound| {
+    fake(move |exchange: Exchange| {
         let seen = seen.clone();
         async move {
-            let of = |name: &str| inbound.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+            let of = |name: &str| exchange.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
             let from = format!("{} {} {}", of("mcp-session-id"), of("mcp-method"), of("mcp-name"));
-            let Verb::Post(body) = inbound.verb else {
-                let get = matches!(inbound.verb, Verb::Get);
+            let ExchangeKind::Post(body) = exchange.kind else {
+                let get = matches!(exchange.kind, ExchangeKind::Get);
                 seen.send(format!("{} {from}", if get { "get" } else { "delete" })).unwrap();
                 let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
                 let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
@@ -282,7 +282,7 @@ async fn a_client_that_closes_its_end_drops_everything() {
 async fn what_is_turned_away_is_told() {
     let mut client = client(limits());
     let fake = Arc::clone(&client.fake);
-    let told = || std::mem::take(&mut *fake.turned_away.lock().unwrap());
+    let told = || std::mem::take(&mut *fake.record_rejection.lock().unwrap());
     assert!(client.ask(&"x".repeat(600)).await.contains("error"));
     assert_eq!(told(), [Rejection::BodyTooLarge]);
     client.ask(&request("1", "tools/list", "")).await;

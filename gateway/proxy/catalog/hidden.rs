@@ -10,8 +10,8 @@ use lockgate_upstream::ListKind;
 
 use super::Catalog;
 use super::entry::{Entry, category};
-use crate::face::Endpoint;
 use crate::rights::CallerRights;
+use crate::transport::Endpoint;
 
 /// The rule that is named for a tool that waits for somebody to look at it.
 const QUARANTINE: &str = "pins";

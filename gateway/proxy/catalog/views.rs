@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::view::View;
-use crate::face::Endpoint;
+use crate::transport::Endpoint;
 
 /// What the views of a catalog may take together, in bytes as [`View::weight`] estimates them.
 const MAX_WEIGHT: usize = 64 * 1024 * 1024;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::catalog::View;
 use crate::context::RequestContext;
-use crate::face::Text;
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
+use crate::transport::Text;
 use crate::{list, tokens};
 
 /// How long a cursor can be used.

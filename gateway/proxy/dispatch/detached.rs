@@ -12,9 +12,9 @@ use lockgate_upstream::Upstream;
 use futures_util::future::BoxFuture;
 
 use crate::context::RequestContext;
-use crate::face::Text;
 use crate::rescue::RequestError;
 use crate::session::Log;
+use crate::transport::Text;
 
 /// How long a client that lost the stream of its call may take to come back, while others want the call's place.
 const AWAY: Duration = Duration::from_secs(10);

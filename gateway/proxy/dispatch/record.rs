@@ -14,10 +14,10 @@ use lockgate_telemetry::{Outcome, ToolMetrics, TraceContext, Tracer};
 use crate::authorize::Permitted;
 use crate::catalog::Asking;
 use crate::context::RequestContext;
-use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::trace_context;
+use crate::transport::Endpoint;
 
 /// One record of a request that policy refused. The caller of something hidden is told what the caller of something
 /// unknown is; the record says which rule hides it.

@@ -15,10 +15,10 @@ use crate::authorize::{Permitted, authorize};
 use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::dispatch;
-use crate::face::Endpoint;
 use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::session::{Session, Subscribed};
+use crate::transport::Endpoint;
 
 pub(super) async fn subscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
     let permitted = authorize(context).and_then(|permitted| {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::face::{Outgoing, Text};
+use crate::transport::{Outgoing, Text};
 use lockgate_admission::budget::{Budget, Full, Hold, SMALL};
 
 /// How long a finished stream can still be resumed.

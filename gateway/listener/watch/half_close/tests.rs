@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockgate_proxy::face::{Inbound, Verb};
+use lockgate_proxy::transport::{Exchange, ExchangeKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 
@@ -82,10 +82,10 @@ async fn requests_behind_one_that_runs_are_answered_in_order() {
     let (begun, mut runs) = mpsc::unbounded_channel();
     let (go, wait) = mpsc::unbounded_channel::<()>();
     let wait = Arc::new(tokio::sync::Mutex::new(wait));
-    let running = fake(move |inbound: Inbound| {
+    let running = fake(move |exchange: Exchange| {
         let (begun, wait) = (begun.clone(), Arc::clone(&wait));
         async move {
-            let Verb::Post(body) = inbound.verb else { return message("no body") };
+            let ExchangeKind::Post(body) = exchange.kind else { return message("no body") };
             begun.send(()).unwrap();
             wait.lock().await.recv().await;
             message(body)

@@ -38,18 +38,18 @@ impl Endpoint {
 }
 
 /// What a client sent: one HTTP exchange, or one line of stdio.
-pub struct Inbound {
+pub struct Exchange {
     pub endpoint: Endpoint,
     pub peer: Peer,
     /// Whom the gateway found behind the exchange's own credentials.
     pub principal: Principal,
-    pub verb: Verb,
+    pub kind: ExchangeKind,
     /// Request headers; empty on stdio.
     pub headers: HeaderMap,
 }
 
 /// What the exchange is.
-pub enum Verb {
+pub enum ExchangeKind {
     /// A message, or in 2025-03-26 a batch of them.
     Post(Bytes),
     /// A legacy client opens the stream for messages outside calls, or resumes one (`Last-Event-ID`).
