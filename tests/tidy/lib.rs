@@ -6,11 +6,15 @@ mod bounds;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod floors;
+#[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod policies;
 #[cfg(test)]
 mod shape;
+#[cfg(test)]
+mod style;
 #[cfg(test)]
 mod tree;
 #[cfg(test)]

@@ -1,0 +1,195 @@
+//! Plain statements: how many combinators a statement has, closures and tuples that are bound by `let`, long lines. What is
+//! there is counted for each crate, and the numbers only sink.
+
+use std::collections::BTreeMap;
+
+use syn::visit::{self, Visit};
+
+use crate::tree::files;
+
+/// Combinators of iterators, options, results and futures: each is a step that a reader takes in their head.
+const COMBINATORS: [&str; 46] = [
+    "all",
+    "and",
+    "and_then",
+    "any",
+    "chain",
+    "cloned",
+    "collect",
+    "copied",
+    "count",
+    "enumerate",
+    "filter",
+    "filter_map",
+    "find",
+    "find_map",
+    "flat_map",
+    "flatten",
+    "fold",
+    "for_each",
+    "inspect",
+    "inspect_err",
+    "is_none_or",
+    "is_ok_and",
+    "is_some_and",
+    "map",
+    "map_err",
+    "map_or",
+    "map_or_else",
+    "max_by_key",
+    "min_by_key",
+    "ok_or",
+    "ok_or_else",
+    "or_else",
+    "partition",
+    "position",
+    "rev",
+    "scan",
+    "skip",
+    "skip_while",
+    "take_while",
+    "then",
+    "then_some",
+    "unwrap_or_default",
+    "unwrap_or_else",
+    "unzip",
+    "xor",
+    "zip",
+];
+/// Combinators in one statement that a reader still follows.
+const FEW: usize = 2;
+const COLUMNS: usize = 100;
+
+/// What is counted in a crate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    lines: usize,
+    combinators: usize,
+    /// Statements with more combinators than [`FEW`].
+    dense: usize,
+    /// `let name = |…| …`.
+    closures: usize,
+    /// `let (a, b) = (c, d)`.
+    tuples: usize,
+    long_lines: usize,
+}
+
+/// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These numbers only sink.
+const AT_MOST: [(&str, [usize; 4]); 13] = [
+    ("admin", [0, 1, 0, 6]),
+    ("admission", [0, 3, 0, 39]),
+    ("authn", [6, 14, 5, 111]),
+    ("config", [34, 39, 13, 365]),
+    ("egress", [0, 5, 2, 92]),
+    ("listener", [5, 20, 17, 210]),
+    ("policy", [37, 104, 39, 957]),
+    ("protocol", [13, 26, 8, 176]),
+    ("proxy", [17, 56, 33, 494]),
+    ("root", [17, 43, 14, 219]),
+    ("telemetry", [4, 22, 18, 180]),
+    ("tools", [52, 88, 51, 774]),
+    ("upstream", [7, 25, 19, 355]),
+];
+
+impl Counts {
+    fn of(text: &str) -> Self {
+        let mut counts = Self::default();
+        let file = syn::parse_file(text).expect("a source file of ours");
+        counts.visit_file(&file);
+        counts.lines = text.lines().count();
+        counts.long_lines = text.lines().filter(|line| line.chars().count() > COLUMNS).count();
+        counts
+    }
+
+    fn add(&mut self, other: Self) {
+        self.lines += other.lines;
+        self.combinators += other.combinators;
+        self.dense += other.dense;
+        self.closures += other.closures;
+        self.tuples += other.tuples;
+        self.long_lines += other.long_lines;
+    }
+}
+
+impl<'ast> Visit<'ast> for Counts {
+    fn visit_stmt(&mut self, statement: &'ast syn::Stmt) {
+        let mut own = OwnCombinators(0);
+        own.visit_stmt(statement);
+        self.combinators += own.0;
+        self.dense += usize::from(own.0 > FEW);
+        if let syn::Stmt::Local(local) = statement
+            && let Some(init) = &local.init
+        {
+            self.closures += usize::from(matches!(&*init.expr, syn::Expr::Closure(_)));
+            let pair = (&local.pat, &*init.expr);
+            self.tuples += usize::from(matches!(pair, (syn::Pat::Tuple(_), syn::Expr::Tuple(_))));
+        }
+        visit::visit_stmt(self, statement);
+    }
+}
+
+/// The combinators of one statement, without those of statements within it.
+struct OwnCombinators(usize);
+
+impl<'ast> Visit<'ast> for OwnCombinators {
+    fn visit_block(&mut self, _: &'ast syn::Block) {}
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        self.0 += usize::from(COMBINATORS.contains(&call.method.to_string().as_str()));
+        visit::visit_expr_method_call(self, call);
+    }
+}
+
+/// The crate of a source file, by its folder below `gateway`; the program itself is `root`.
+fn crate_of(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("gateway/")?;
+    let folder = path.split('/').next()?;
+    let is_crate = files().iter().any(|file| file.path == format!("gateway/{folder}/Cargo.toml"));
+    Some(if is_crate { folder } else { "root" })
+}
+
+fn counts() -> BTreeMap<&'static str, Counts> {
+    let mut counts: BTreeMap<_, Counts> = BTreeMap::new();
+    for file in files().iter().filter(|file| file.is_rust() && !file.is_test() && !file.path.contains("/examples/")) {
+        if let Some(name) = crate_of(&file.path) {
+            counts.entry(name).or_default().add(Counts::of(&file.text));
+        }
+    }
+    counts
+}
+
+#[test]
+#[allow(clippy::print_stdout, reason = "the counts, for whoever lowers the table")]
+fn statements_stay_plain() {
+    let mut offences = Vec::new();
+    let mut all = Counts::default();
+    for (name, counts) in counts() {
+        println!("{name}: {counts:?}");
+        all.add(counts);
+        let now = [counts.dense, counts.closures, counts.tuples, counts.long_lines];
+        let Some((_, at_most)) = AT_MOST.iter().find(|(known, _)| *known == name) else {
+            offences.push(format!("{name} is not in the table"));
+            continue;
+        };
+        if now.iter().zip(at_most).any(|(now, at_most)| now > at_most) {
+            offences.push(format!("{name}: {now:?}, at most {at_most:?}"));
+        }
+    }
+    println!("all: {all:?}");
+    let what = "dense statements, bound closures, bound tuples, long lines";
+    assert!(offences.is_empty(), "more than there were ({what}):\n{}", offences.join("\n"));
+}
+
+#[test]
+fn planted_statements_are_counted() {
+    let counted = |body: &str| Counts::of(&format!("fn f() {{ {body} }}"));
+    assert_eq!(counted("let a = b.iter().map(c).collect();").dense, 0);
+    assert_eq!(counted("let a = b.iter().filter(d).map(c).collect();").dense, 1);
+    let inner = counted("a.map(|b| { let c = b.map(d).filter(e); c })");
+    assert_eq!((inner.combinators, inner.dense), (3, 0), "statements within count by themselves");
+    assert_eq!(counted("let f = |a| a + 1;").closures, 1);
+    assert_eq!(counted("let (a, b) = (1, 2);").tuples, 1);
+    assert_eq!(counted("let (a, b) = c();").tuples, 0);
+    assert_eq!(Counts::of(&format!("// {}", "x".repeat(97))).long_lines, 0);
+    assert_eq!(Counts::of(&format!("// {}", "x".repeat(98))).long_lines, 1);
+}
