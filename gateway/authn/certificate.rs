@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use lockgate_text::hex;
 use sha2::{Digest, Sha256};
 use x509_parser::asn1_rs::{Tag, ToDer};
 use x509_parser::certificate::X509Certificate;
@@ -63,7 +64,7 @@ impl Certificate {
         let mut identity = Identity::new(&format!("{CERTIFICATE}{issuer}"), subject);
         identity.organisation = single(certificate.subject(), X509Name::iter_organization).map(Into::into);
         let digest: [u8; 32] = Sha256::digest(der).into();
-        let fingerprint: String = digest.iter().map(hex).collect();
+        let fingerprint = hex::encode(&digest);
         let validity = certificate.validity();
         let valid = validity.not_before.timestamp()..=validity.not_after.timestamp();
         Ok(Self { names: names.into(), fingerprint: fingerprint.into(), digest, valid, identity: identity.into() })
@@ -129,7 +130,7 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
             let units = value.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
             escaped(&char::decode_utf16(units).collect::<Result<String, _>>().ok()?)
         }
-        _ => format!("#{}", value.to_der_vec().ok()?.iter().map(hex).collect::<String>()),
+        _ => format!("#{}", hex::encode(&value.to_der_vec().ok()?)),
     };
     Some(format!("{name}={value}"))
 }
@@ -145,16 +146,12 @@ fn escaped(text: &str) -> String {
             ' ' if at == 0 || at == last => all.push_str("\\ "),
             control if control.is_control() => {
                 let mut bytes = [0; 4];
-                all.extend(control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{}", hex(&byte))));
+                all.extend(control.encode_utf8(&mut bytes).bytes().map(|byte| format!("\\{byte:02x}")));
             }
             plain => all.push(plain),
         }
     }
     all
-}
-
-fn hex(byte: &u8) -> String {
-    format!("{byte:02x}")
 }
 
 fn usable(text: &str) -> Option<&str> {

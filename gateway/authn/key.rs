@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use lockgate_text::hex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -50,8 +51,8 @@ impl Key {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         getrandom::fill(&mut id).map_err(|_| NoRandomness)?;
         getrandom::fill(&mut secret).map_err(|_| NoRandomness)?;
-        let id = hex(&id);
-        let text = format!("{PREFIX}{id}_{}", hex(&secret));
+        let id = hex::encode(&id);
+        let text = format!("{PREFIX}{id}_{}", hex::encode(&secret));
         let key = Self {
             id,
             hash: *blake3::hash(text.as_bytes()).as_bytes(),
@@ -93,7 +94,7 @@ pub fn parse_hash(text: &str) -> Option<[u8; 32]> {
 /// The form that [`parse_hash`] reads.
 #[must_use]
 pub fn write_hash(hash: &[u8; 32]) -> String {
-    format!("blake3:{}", hex(hash))
+    format!("blake3:{}", hex::encode(hash))
 }
 
 /// Unix seconds of a time as people write it: `2027-01-31`, or RFC 3339.
@@ -109,10 +110,6 @@ pub fn parse_time(text: &str) -> Option<u64> {
 pub fn write_time(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
     time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Never shows the hash.

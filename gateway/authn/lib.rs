@@ -10,7 +10,6 @@ pub mod key;
 mod principal;
 mod resource;
 mod scope;
-mod strict;
 mod token;
 
 use std::fmt;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::Algorithm;
+use lockgate_text::json::{self, Reader};
 use moka::Expiry;
 use moka::sync::Cache;
 use serde_json::{Map, Value};
@@ -19,7 +20,6 @@ use crate::jwks::{self, Issuer};
 use crate::principal::Principal;
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
-use crate::strict;
 use crate::{Refused, Unknown};
 
 /// Longest token.
@@ -168,6 +168,14 @@ impl Header {
     }
 }
 
+/// An object whose members stand once each.
+fn read_object(text: &[u8]) -> Option<Map<String, Value>> {
+    match Reader::exact(json::MAX_DEPTH).read(text) {
+        Ok(Value::Object(members)) => Some(members),
+        _ => None,
+    }
+}
+
 impl<'a> Parts<'a> {
     fn read(token: &'a str) -> Option<Self> {
         if token.len() > MAX_TOKEN {
@@ -179,8 +187,8 @@ impl<'a> Parts<'a> {
             return None;
         }
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let header = Header::read(&strict::object(&decode(header)?)?)?;
-        Some(Self { signed, signature, header, claims: strict::object(&decode(claims)?)? })
+        let header = Header::read(&read_object(&decode(header)?)?)?;
+        Some(Self { signed, signature, header, claims: read_object(&decode(claims)?)? })
     }
 
     /// What a good signature leaves to check: times and audience, then who it is.

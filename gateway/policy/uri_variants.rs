@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use lockgate_text::percent;
 use url::Url;
 
 use crate::Target;
@@ -142,19 +143,5 @@ fn plain(uri: &str) -> String {
 
 /// The text without one layer of percent escapes; `None` when it has none.
 fn decoded(text: &str) -> Option<String> {
-    unescaped(text).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The bytes of a text whose escapes are decoded once; nothing when it has none.
-pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut rest, mut found) = (Vec::with_capacity(text.len()), text.as_bytes(), false);
-    while let [first, tail @ ..] = rest {
-        let digit = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16));
-        let escaped = (*first == b'%').then(|| digit(0).zip(digit(1))).flatten();
-        let byte = escaped.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
-        found |= byte.is_some();
-    }
-    found.then_some(bytes)
+    percent::decode(text.as_bytes()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -6,6 +6,8 @@ mod spelling;
 
 use std::borrow::Cow;
 
+use lockgate_text::percent::decode;
+
 use crate::name::Slug;
 
 pub use spelling::check_spelling;
@@ -126,24 +128,6 @@ fn check_segments(text: &[u8]) -> Result<(), BadUri> {
     // `slug+:../x` and `ui://slug+../x` hide a first segment behind their marks.
     let ends = |b: &u8| matches!(b, b'/' | b'\\' | b'?' | b'#' | b'+' | b':');
     if text.split(ends).any(|segment| matches!(segment, b"." | b"..")) { Err(BadUri::DotSegment) } else { Ok(()) }
-}
-
-/// Percent-decodes once; `None` when there is nothing to decode.
-fn decode(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    let mut from = 0;
-    for at in memchr::memchr_iter(b'%', text) {
-        let digit = |offset: usize| text.get(at + offset).and_then(|b| char::from(*b).to_digit(16));
-        if let (Some(high), Some(low)) = (digit(1), digit(2)) {
-            out.extend_from_slice(text.get(from..at)?);
-            out.push(u8::try_from(high * 16 + low).ok()?);
-            from = at + 3;
-        }
-    }
-    (from > 0).then(|| {
-        out.extend_from_slice(text.get(from..).unwrap_or_default());
-        out
-    })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, IsTerminal, Write};
 
+use lockgate_text::unseen::{Unseen, unseen};
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::layer::SubscriberExt;
@@ -91,7 +92,7 @@ impl<W: fmt::Write> fmt::Write for Escaped<'_, W> {
 
 /// Control characters, line separators, and what reverses the direction of text.
 pub(crate) fn is_dangerous(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(unseen(c), Some(Unseen::Control | Unseen::LineBreak | Unseen::Direction))
 }
 
 /// Lines with the ids of the request that they are about.

@@ -2,7 +2,6 @@
 //! relative to it, so that no path, link or rename leads out. It runs nothing, and never changes what a root is.
 
 pub mod config;
-mod date;
 mod delete;
 mod encoding;
 mod list;

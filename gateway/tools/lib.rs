@@ -15,7 +15,6 @@ mod schema;
 mod server;
 mod shell;
 mod stats;
-mod strict;
 mod system;
 mod tool;
 mod web;

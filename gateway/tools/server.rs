@@ -24,8 +24,8 @@ use serde_json::{Map, Value, json};
 
 use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Provider};
 use crate::registry::{CallOutcome, Entry, Registry};
-use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, TIMEOUT, Tool, ToolError, ToolSpec};
-use crate::{PreparedServer, schema, strict};
+use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, TIMEOUT, Tool, ToolError, ToolSpec};
+use crate::{PreparedServer, schema};
 
 /// Most resources of one server that somebody is subscribed to.
 const SUBSCRIPTIONS: usize = 1000;
@@ -237,7 +237,7 @@ fn read_object(call: &Call<'_>, name: &str) -> Result<Map<String, Value>, String
         Some((_, value)) => value.as_deref(),
         None => call.request.param(name),
     };
-    match text.map(strict::read) {
+    match text.map(|text| STRICT.read(text)) {
         None => Ok(Map::new()),
         Some(Ok(Value::Object(all))) => Ok(all),
         Some(Ok(_)) => Err(format!("`params.{name}` must be an object")),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockgate_protocol::jsonrpc::{self, Message, SentBy};
 use lockgate_protocol::scan::MAX_DEPTH;
+use lockgate_text::json::Reader;
 use lockgate_upstream::{BoxFuture, Conversation, Sight};
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(300);
 /// Largest result in bytes when the spec says nothing.
 const CAP: usize = 10 << 20;
+
+/// How arguments and results are read: as every parser would.
+pub(crate) const STRICT: Reader = Reader::exact(64);
 
 /// A tool of a built-in server. One file, or one struct, each.
 pub(crate) trait Tool: Send + Sync + 'static {

@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use crate::tree::{File, files, hold};
 
 /// Layer, and the layers it may import. `config` knows every layer for its `Config` type, the root puts all together.
-const TABLE: [(&str, &[&str]); 12] = [
+const TABLE: [(&str, &[&str]); 13] = [
+    ("text", &[]),
     ("admission", &[]),
-    ("protocol", &[]),
-    ("policy", &[]),
-    ("telemetry", &[]),
+    ("protocol", &["text"]),
+    ("policy", &["text"]),
+    ("telemetry", &["text"]),
     ("egress", &[]),
-    ("authn", &["egress"]),
+    ("authn", &["text", "egress"]),
     ("upstream", &["admission", "protocol", "egress", "telemetry"]),
-    ("tools", &["admission", "protocol", "policy", "egress", "upstream"]),
+    ("tools", &["text", "admission", "protocol", "policy", "egress", "upstream"]),
     ("proxy", &["admission", "protocol", "authn", "policy", "upstream", "telemetry"]),
     ("listener", &["admission", "protocol", "authn", "proxy", "telemetry"]),
     ("admin", &["protocol", "authn", "policy", "upstream", "proxy", "telemetry"]),
     (
         "config",
         &[
+            "text",
             "admission",
             "protocol",
             "policy",
@@ -36,7 +38,7 @@ const TABLE: [(&str, &[&str]); 12] = [
 ];
 
 /// Layers that only compute, and what would let them do more.
-const PURE: [&str; 2] = ["protocol", "policy"];
+const PURE: [&str; 3] = ["text", "protocol", "policy"];
 const EFFECTS: [&str; 9] =
     ["axum", "hyper", "hyper-util", "notify", "process-wrap", "reqwest", "rustix", "socket2", "tokio"];
 

@@ -46,7 +46,7 @@ fn anything_but_the_whole_key_is_refused() {
         &text.to_uppercase(),
         &format!("lg_{}_{}", key.id, "0".repeat(64)),
         &write_hash(&key.hash),
-        &format!("lg_{}_{}", key.id, hex(&key.hash)),
+        &format!("lg_{}_{}", key.id, hex::encode(&key.hash)),
     ];
     for case in cases {
         assert_eq!(find(&ring, case, 10).err(), Some(Unknown::Invalid), "{case}");

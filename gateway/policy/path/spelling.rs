@@ -1,6 +1,9 @@
 //! Spellings of paths that programs read in different ways: encodings, characters that cannot be seen or that look
 //! like others, expansions, and the absolute paths of other systems. Each is refused with what to write instead.
 
+use lockgate_text::percent;
+use lockgate_text::unseen::is_unseen;
+
 /// Characters that some program turns into a slash or a backslash, or into text with one.
 const SLASHES: [char; 13] = [
     '\u{2215}', '\u{2044}', '\u{29F8}', '\u{FF0F}', '\u{FF3C}', '\u{2216}', '\u{FE68}', '\u{29F5}', '\u{29F9}',
@@ -48,15 +51,6 @@ fn backslashes(text: &str) -> Result<(), String> {
         return Err("the path has a backslash: separate names with /".into());
     }
     Ok(())
-}
-
-/// Control characters, and those that take no space or change the direction of text.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(u32::from(c),
-            0x00AD | 0x034F | 0x061C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
-            | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB | 0xFFFE..=0xFFFF
-            | 0xE0000..=0xE0FFF)
 }
 
 /// Escapes that a program may decode once more.
@@ -158,22 +152,12 @@ pub(super) fn decode_uri(text: &str) -> Result<Option<String>, String> {
     if !path.starts_with('/') || path.contains(['?', '#', '\\']) {
         return Err(bad());
     }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = tail;
-            continue;
-        }
-        let digit = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16));
-        let (Some(high), Some(low)) = (digit(0), digit(1)) else { return Err(bad()) };
-        let byte = u8::try_from(high * 16 + low).map_err(|_| bad())?;
+    for (at, _) in path.match_indices('%') {
+        let byte = percent::byte(path.as_bytes(), at).ok_or_else(bad)?;
         if matches!(byte, b'/' | b'\\' | b'%' | b'.' | 0) {
             return Err("the URI has a separator, dot or % in disguise: write the character itself".into());
         }
-        bytes.push(byte);
-        rest = tail.get(2..).unwrap_or_default();
     }
+    let bytes = percent::decode_strictly(path).ok_or_else(bad)?;
     String::from_utf8(bytes).map(Some).map_err(|_| "the URI is not UTF-8: write the name in UTF-8".into())
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use lockgate_text::unseen::{Unseen, unseen as unseen_kind};
 use serde_json::Value;
 
 /// Most findings for one definition.
@@ -214,45 +215,28 @@ pub fn strip(text: &str) -> Option<String> {
 fn unseen(before: Option<char>, c: char, after: Option<char>) -> Option<&'static str> {
     let foreign =
         |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && !is_selector(c) && !matches!(c, '\u{200c}' | '\u{200d}'));
-    match c {
-        '\n' | '\r' | '\t' => None,
-        '\u{1b}' | '\u{9b}' => Some("a sequence that terminals obey"),
-        c if c.is_control() => Some("a control character"),
-        '\u{200c}' | '\u{200d}' => {
+    match unseen_kind(c)? {
+        Unseen::Control if matches!(c, '\n' | '\r' | '\t') => None,
+        Unseen::Control if matches!(c, '\u{1b}' | '\u{9b}') => Some("a sequence that terminals obey"),
+        Unseen::Control => Some("a control character"),
+        Unseen::NoWidth if matches!(c, '\u{200c}' | '\u{200d}') => {
             let joins = (foreign(before) || before.is_some_and(is_selector)) && foreign(after);
             (!joins).then_some("a character without width")
         }
-        '\u{200b}'
-        | '\u{2060}'..='\u{2064}'
-        | '\u{feff}'
-        | '\u{ad}'
-        | '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{3164}'
-        | '\u{ffa0}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180e}'
-        | '\u{2065}'
-        | '\u{206a}'..='\u{206f}'
-        | '\u{fff0}'..='\u{fffb}' => Some("a character without width"),
-        '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            Some("a character that turns the direction of text")
-        }
-        '\u{2028}' | '\u{2029}' => Some("a hidden line break"),
-        '\u{fe00}'..='\u{fe0f}' => {
+        Unseen::Selector => {
             let after_symbol = foreign(before) || before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'));
             (!after_symbol).then_some("a character without width")
         }
-        '\u{e0000}'..='\u{e0fff}' => Some("a tag character, which can carry hidden text"),
-        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Some("a private character"),
-        _ => None,
+        Unseen::NoWidth => Some("a character without width"),
+        Unseen::Direction => Some("a character that turns the direction of text"),
+        Unseen::LineBreak => Some("a hidden line break"),
+        Unseen::Tag => Some("a tag character, which can carry hidden text"),
+        Unseen::Private => Some("a private character"),
     }
 }
 
 fn is_selector(c: char) -> bool {
-    matches!(c, '\u{fe00}'..='\u{fe0f}')
+    unseen_kind(c) == Some(Unseen::Selector)
 }
 
 /// At most so many characters, with everything that is not plainly visible written out.

@@ -1,7 +1,8 @@
 //! A URL cut into its parts by the narrowest reading there is: what any parser would cut elsewhere is refused. Only the
 //! cuts are made here; what the parts mean is for the parser.
 
-use crate::uri_variants::unescaped;
+use lockgate_text::percent;
+use lockgate_text::unseen::{Unseen, unseen};
 
 /// The parts of `scheme://host[:port][/path][?query][#fragment]`.
 #[derive(Debug)]
@@ -64,12 +65,10 @@ fn characters(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Zero-width and direction marks, tags, variation selectors, other spaces.
+/// What nobody sees, and spaces of other widths.
 fn is_invisible(c: char) -> bool {
-    matches!(u32::from(c),
-        0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x1680 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x2000..=0x200f
-        | 0x2028..=0x202f | 0x205f..=0x206f | 0x3000 | 0x3164 | 0xfe00..=0xfe0f | 0xfeff | 0xffa0 | 0xfff0..=0xfffb
-        | 0xe0000..=0xe0fff)
+    let space = matches!(c, '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
+    space || unseen(c).is_some_and(|kind| kind != Unseen::Private)
 }
 
 /// Characters that compatibility folding turns into ASCII, or into something with `.`, `/`, `:`, `@`, `?` or `#` in it.
@@ -131,7 +130,9 @@ pub(super) fn same_everywhere(path: &str) -> Result<(), String> {
         return wrong("an escaped separator or line end");
     }
     // Some readers take `%c0%ae` for a dot, and others `%u002e`.
-    if decoded.contains("%u") || unescaped(path).is_some_and(|bytes| std::str::from_utf8(&bytes).is_err()) {
+    if decoded.contains("%u")
+        || percent::decode(path.as_bytes()).is_some_and(|bytes| std::str::from_utf8(&bytes).is_err())
+    {
         return wrong("an escape that is not of UTF-8");
     }
     if path.contains("//") {

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 
+use lockgate_text::percent::decode;
 use url::Url;
 
-use super::{BadUri, decode, split};
+use super::{BadUri, split};
 
 /// The schemes that the standard knows, of which it takes many spellings.
 const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];

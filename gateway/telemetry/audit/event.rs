@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blake3::Hash;
+use lockgate_text::date;
+use lockgate_text::unseen::is_unseen;
 
 use super::chain::hex;
 use crate::counters::{Outcome, Rejection};
-use crate::log::is_dangerous;
 
 /// Longest text of a record, in bytes; the rest is cut.
 pub const MAX_TEXT: usize = 512;
@@ -207,7 +208,7 @@ fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
                 out.push(b'\\');
                 out.push(c as u8);
             }
-            c if is_dangerous(c) || is_unseen(c) => {
+            c if is_unseen(c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
                 }
@@ -219,11 +220,6 @@ fn escaped(out: &mut Vec<u8>, name: &str, value: &str, most: usize) {
         out.extend_from_slice("…".as_bytes());
     }
     out.push(b'"');
-}
-
-/// Characters that take no room, so that two records that differ look different.
-fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The last time that was written, because the next one is most often of the same second.
@@ -238,31 +234,22 @@ impl Clock {
     pub(super) fn text(&mut self, at: SystemTime) -> &[u8] {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         if self.second != Some(since.as_secs()) {
-            (self.second, self.text) = (Some(since.as_secs()), date(since.as_secs()));
+            (self.second, self.text) = (Some(since.as_secs()), write_second(since.as_secs()));
         }
         digits(&mut self.text, 25, 6, since.subsec_micros().into());
         &self.text
     }
 }
 
+/// Bytes of a time down to its seconds.
+const SECONDS: usize = 19;
+
 /// The beginning of a second since 1970 as text.
-fn date(second: u64) -> [u8; 27] {
-    let (days, seconds) = (second / 86_400, second % 86_400);
-    // Days to a date of the Gregorian calendar, in years that begin in March.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+fn write_second(second: u64) -> [u8; 27] {
     let mut out = *b"0000-00-00T00:00:00.000000Z";
-    for (last, many, value) in
-        [(3, 4, year), (6, 2, month), (9, 2, day), (12, 2, hour), (15, 2, minute), (18, 2, second)]
-    {
-        digits(&mut out, last, many, value);
+    let text = date::of_seconds(i64::try_from(second).unwrap_or_default());
+    for (place, byte) in out.iter_mut().zip(text.bytes()).take(SECONDS) {
+        *place = byte;
     }
     out
 }

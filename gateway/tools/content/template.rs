@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use lockgate_text::percent;
 use regex::Regex;
 
 /// Longest template, URI and value.
@@ -223,19 +224,7 @@ impl Making {
 
 /// A value without its escapes: text without control characters.
 fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-        }
-    }
-    let value = String::from_utf8(bytes).ok()?;
+    let value = String::from_utf8(percent::decode_strictly(text)?).ok()?;
     (value.len() <= VALUE_BYTES && !value.chars().any(char::is_control)).then_some(value)
 }
 

@@ -13,8 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
 use super::{EMBEDDED, Shared};
-use crate::strict;
-use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec, list_schema};
+use crate::tool::{Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, list_schema};
 
 fn table_argument() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 63, "description": "Letters, digits and _, beginning with a letter"})
@@ -104,7 +103,7 @@ impl Tool for Import {
 /// The one CSV text of a `resources/read` result, which ends here: from then on the text is there once.
 #[allow(clippy::needless_pass_by_value, reason = "it is as large as the text, and no longer needed")]
 fn csv_text(result: Bytes, most: usize) -> Result<String, ToolError> {
-    let read = strict::read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
+    let read = STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"));
     drop(result);
     let mut read = read?;
     let contents = read.get_mut("contents").and_then(Value::as_array_mut).map(Vec::as_mut_slice);

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use lockgate_text::hex;
 
 use crate::tool::ToolError;
 
@@ -29,7 +30,7 @@ impl Encoding {
             Self::Base64 => STANDARD.decode(text.as_bytes()).map_err(|_| {
                 ToolError::new("`content` is not base64 with padding: encode it again, without line breaks")
             }),
-            Self::Hex => unhex(text.as_bytes())
+            Self::Hex => hex::decode(text.as_bytes())
                 .ok_or_else(|| ToolError::new("`content` is not hex: write two digits for each byte, without spaces")),
         }
     }
@@ -40,16 +41,7 @@ impl Encoding {
             Self::Utf8 => String::from_utf8(bytes)
                 .map_err(|_| ToolError(format!("{path} is not UTF-8 text: read it with `encoding` base64 or hex"))),
             Self::Base64 => Ok(STANDARD.encode(bytes)),
-            Self::Hex => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Self::Hex => Ok(hex::encode(&bytes)),
         }
     }
-}
-
-fn unhex(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = text.chunks(2).map(|pair| match pair {
-        [high, low] => Some(digit(*high)? * 16 + digit(*low)?),
-        _ => None,
-    });
-    pairs.collect()
 }

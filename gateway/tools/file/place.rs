@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lockgate_policy::path::{Path, Spec};
+use lockgate_text::date;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -199,7 +200,7 @@ pub(super) fn kind(stat: &Stat) -> &'static str {
 #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the fields have other types on other systems")]
 pub(super) fn describe(path: &str, stat: &Stat) -> Value {
     let mut entry = json!({
-        "path": path, "type": kind(stat), "size": stat.st_size, "modified": super::date::utc(stat.st_mtime as i64)
+        "path": path, "type": kind(stat), "size": stat.st_size, "modified": date::of_seconds(stat.st_mtime as i64)
     });
     if kind(stat) == "file" {
         entry["mimeType"] = super::media::of(path).into();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lockgate_protocol::capabilities::Offers;
+use lockgate_text::date;
 use lockgate_upstream::{BoxFuture, ListKind};
 use parking_lot::Mutex;
 use rustix::fs::{Stat, fstat};
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::encoding::Encoding;
+use super::media;
 use super::place::{Files, Mark, Place, mark};
 use super::read;
 use super::walk::{Next, Walk};
-use super::{date, media};
 use crate::blocking::CancellationToken;
 use crate::provider::{ChangeNotifier, Contents, Provider};
 use crate::tool::{Client, ToolError};
@@ -174,7 +175,7 @@ impl Inner {
         let uri = format!("file://{}", encoded(path));
         self.files.find(&uri).ok()?;
         #[allow(clippy::unnecessary_cast, trivial_numeric_casts, reason = "the field has other types elsewhere")]
-        let modified = date::utc(stat.st_mtime as i64);
+        let modified = date::of_seconds(stat.st_mtime as i64);
         Some(json!({
             "uri": uri, "name": names.join("/"), "title": names.last(), "mimeType": media::of(path),
             "description": format!("The file {path}"), "size": stat.st_size, "annotations": {"lastModified": modified}

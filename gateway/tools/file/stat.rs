@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockgate_text::date;
 use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
@@ -54,8 +55,8 @@ fn stat(files: &Files, path: &str) -> Result<Output, ToolError> {
         look(&folder, leaf).map_err(words)?
     };
     let mut entry = describe(&place.path, &stat);
-    entry["accessed"] = super::date::utc(stat.st_atime as i64).into();
-    entry["changed"] = super::date::utc(stat.st_ctime as i64).into();
+    entry["accessed"] = date::of_seconds(stat.st_atime as i64).into();
+    entry["changed"] = date::of_seconds(stat.st_ctime as i64).into();
     entry["mode"] = format!("{:04o}", stat.st_mode & 0o7777).into();
     entry["links"] = (stat.st_nlink as u64).into();
     entry["writable"] = files.find_to_change(path).is_ok().into();

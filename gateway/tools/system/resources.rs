@@ -5,8 +5,7 @@ use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Value, json};
 
 use super::sight;
-use crate::strict;
-use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
+use crate::tool::{Arguments, Client, Output, STRICT, Tool, ToolError, ToolSpec};
 
 /// Most items of one page.
 const PAGE: u64 = 200;
@@ -93,7 +92,7 @@ impl Tool for Read {
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let result = sight(&client)?.read(arguments.text("uri")?).await.map_err(ToolError)?;
-            let mut result = strict::read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"))?;
+            let mut result = STRICT.read(&result).map_err(|_| ToolError::new("the server's answer cannot be read"))?;
             let contents = result.get_mut("contents").map(Value::take);
             let contents = contents.ok_or_else(|| ToolError::new("the server asks a question before it answers"))?;
             Ok(json!({"contents": contents}).into())

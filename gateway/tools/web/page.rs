@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use html5gum::{DefaultEmitter, HtmlString, Spanned, Token, Tokenizer};
+use lockgate_text::unseen::is_unseen;
 use url::Url;
 
 use super::writer::Writer;
@@ -359,12 +360,9 @@ fn hides(declaration: &str) -> bool {
     }
 }
 
-/// Characters that nobody sees: controls, zero-width and direction marks, tags.
+/// Characters that nobody sees, except those between lines.
 fn is_invisible(c: char) -> bool {
-    let control = c.is_control() && !matches!(c, '\n' | '\t');
-    control
-        || matches!(u32::from(c), 0xad | 0x200b..=0x200f | 0x202a..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb
-            | 0xe0000..=0xe0fff)
+    !matches!(c, '\n' | '\t' | '\u{2028}' | '\u{2029}') && is_unseen(c)
 }
 
 fn short(text: &str) -> String {

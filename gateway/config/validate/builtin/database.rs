@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use lockgate_text::percent;
 use lockgate_tools::{Database, DatabaseConnection, DatabaseLimits, DatabaseNetwork, DatabasePlace, EMBEDDED};
 use url::{Host, Url};
 
@@ -159,15 +160,6 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
 /// Without percent signs.
 fn decoded(text: &str) -> Result<String, &'static str> {
     const WRONG: &str = "has a % that is not followed by two hexadecimal digits of UTF-8";
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16)).ok_or(WRONG);
-        bytes.push(u8::try_from(digit()? * 16 + digit()?).map_err(|_| WRONG)?);
-    }
+    let bytes = percent::decode_strictly(text).ok_or(WRONG)?;
     String::from_utf8(bytes).map_err(|_| WRONG)
 }

@@ -20,7 +20,7 @@ fn what_readers_disagree_on_is_refused() {
         (r#"{"a": 1, "A": 1}"#.to_owned(), "`A` is there twice"),
         (r#"{"o": [{"é": 1, "É": 1}]}"#.to_owned(), "`É` is there twice"),
         (r#"{"a": 1} {"a": 2}"#.to_owned(), "trailing characters"),
-        (nested(DEPTH), "nested too deeply"),
+        (nested(DEPTH), "nested deeper than 64 levels"),
         (members(MEMBERS + 1), "too many members"),
         ("[]".to_owned(), "must be an object"),
         ("null".to_owned(), "must be an object"),

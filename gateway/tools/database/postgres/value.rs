@@ -1,5 +1,6 @@
 //! PostgreSQL's text of a value as JSON, by its type.
 
+use lockgate_text::hex;
 use serde_json::Value;
 
 use crate::database::answer::{binary, document, float, signed};
@@ -44,17 +45,11 @@ pub(super) fn known(oid: u32) -> Option<&'static str> {
 pub(super) fn json(oid: u32, text: &str) -> Value {
     let better = match oid {
         16 => Some(Value::Bool(text == "t")),
-        17 => text.strip_prefix("\\x").and_then(unhex).map(|bytes| binary(&bytes)),
+        17 => text.strip_prefix("\\x").and_then(|digits| hex::decode(digits.as_bytes())).map(|bytes| binary(&bytes)),
         20 | 21 | 23 | 26 => text.parse().ok().map(signed),
         700 | 701 => text.parse().ok().map(float),
         114 | 3802 => Some(document(text)),
         _ => None,
     };
     better.unwrap_or_else(|| text.into())
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|nibble| u8::try_from(nibble).ok());
-    let pairs = digits.as_bytes().chunks(2);
-    pairs.map(|pair| Some(nibble(*pair.first()?)? << 4 | nibble(*pair.get(1)?)?)).collect()
 }

@@ -1,6 +1,6 @@
 //! Tests of `date`.
 
-use super::utc;
+use super::*;
 
 #[test]
 fn dates_are_those_of_the_calendar() {
@@ -12,6 +12,6 @@ fn dates_are_those_of_the_calendar() {
         (4_102_444_800, "2100-01-01T00:00:00Z"),
         (-1, "1969-12-31T23:59:59Z"),
     ] {
-        assert_eq!(utc(seconds), date);
+        assert_eq!(of_seconds(seconds), date);
     }
 }

@@ -1,0 +1,30 @@
+//! Hexadecimal digits.
+
+use std::fmt::Write as _;
+
+/// The bytes as digits in lower case.
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The byte that two digits stand for, in either case.
+#[must_use]
+pub fn byte(high: u8, low: u8) -> Option<u8> {
+    let high = char::from(high).to_digit(16)?;
+    let low = char::from(low).to_digit(16)?;
+    u8::try_from(high * 16 + low).ok()
+}
+
+/// The bytes that digits stand for; `None` where something else is among them, or one is left over.
+#[must_use]
+pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks_exact(2).map(|pair| byte(pair[0], pair[1])).collect()
+}

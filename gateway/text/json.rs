@@ -1,0 +1,142 @@
+//! JSON read into a tree, where every parser would read the same: a key that stands twice in an object, at any depth, makes the
+//! whole unreadable, because some parsers take the first and some the last of them.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Deepest nesting that serde_json reads at all.
+pub const MAX_DEPTH: usize = 127;
+/// Characters of a key that are shown.
+const SHOWN: usize = 64;
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// Deepest nesting.
+    pub depth: usize,
+    /// Most members of one object.
+    pub members: usize,
+    /// How a key is compared with the others of its object, or why none like it may stand there. Told whether the object is the
+    /// outermost value.
+    pub key: fn(&str, bool) -> Result<String, &'static str>,
+}
+
+impl Reader {
+    /// One that compares keys as they are.
+    #[must_use]
+    pub const fn exact(depth: usize) -> Self {
+        Self { depth, members: usize::MAX, key: |key, _| Ok(key.to_owned()) }
+    }
+
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// Why it cannot be read, or could be read in two ways.
+    pub fn read(self, text: &[u8]) -> Result<Value, String> {
+        let mut reader = serde_json::Deserializer::from_slice(text);
+        let value = Level { rules: self, left: self.depth }.deserialize(&mut reader);
+        let whole = value.and_then(|value| reader.end().map(|()| value));
+        whole.map_err(|error| plain(&error))
+    }
+}
+
+/// serde_json's words without the position.
+fn plain(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    words.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+/// A value, and how much deeper it may go.
+#[derive(Clone, Copy)]
+struct Level {
+    rules: Reader,
+    left: usize,
+}
+
+impl Level {
+    fn inner<E: Error>(self) -> Result<Self, E> {
+        match self.left.checked_sub(1) {
+            Some(left) => Ok(Self { left, ..self }),
+            None => Err(E::custom(format_args!("it is nested deeper than {} levels", self.rules.depth))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Level {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.inner()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inner = self.inner()?;
+        let outermost = self.left == self.rules.depth;
+        let mut seen = HashSet::new();
+        let mut object = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            let compared = (self.rules.key)(&key, outermost).map_err(A::Error::custom)?;
+            if !seen.insert(compared) {
+                let shown: String = key.chars().take(SHOWN).collect();
+                return Err(A::Error::custom(format_args!("the key `{shown}` is there twice")));
+            }
+            if seen.len() > self.rules.members {
+                return Err(A::Error::custom("an object has too many members"));
+            }
+            let value = members.next_value_seed(inner)?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Tests of `json`.
+
+use serde_json::json;
+
+use super::*;
+
+/// Objects within objects are compared without case, and no key at the top begins with `_`.
+const LOOSE: Reader = Reader {
+    depth: 3,
+    members: 4,
+    key: |key, outermost| match outermost && key.starts_with('_') {
+        true => Err("no such key at the top"),
+        false => Ok(key.to_lowercase()),
+    },
+};
+
+#[test]
+fn ordinary_json_is_read_as_it_is() {
+    let text = r#" {"a":[1,-2,2.5,null,true,"\u0041\n"],"b":{"a":{"a":{}}},"n":18446744073709551615} "#;
+    let expected = json!({"a": [1, -2, 2.5, null, true, "A\n"], "b": {"a": {"a": {}}}, "n": u64::MAX});
+    assert_eq!(Reader::exact(64).read(text.as_bytes()), Ok(expected));
+}
+
+#[test]
+fn a_key_twice_is_refused_at_any_depth_and_however_it_is_written() {
+    for text in [r#"{"a":1,"a":1}"#, r#"{"x":[{"a":1,"b":2,"a":3}]}"#, r#"{"a":1,"\u0061":2}"#] {
+        assert_eq!(Reader::exact(64).read(text.as_bytes()), Err("the key `a` is there twice".into()), "{text}");
+    }
+    assert!(Reader::exact(64).read(br#"{"a":1,"A":1}"#).is_ok());
+}
+
+#[test]
+fn what_is_no_json_or_too_deep_is_refused() {
+    for text in ["{} {}", "{", "", "[1,]", "\"\u{1}\"", "1e999"] {
+        assert!(Reader::exact(64).read(text.as_bytes()).is_err(), "{text}");
+    }
+    assert!(Reader::exact(64).read(b"{\"a\": \"\xff\"}").is_err());
+    assert!(Reader::exact(64).read("[".repeat(10_000).as_bytes()).is_err());
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(Reader::exact(64).read(nested(64).as_bytes()).is_ok());
+    assert_eq!(Reader::exact(64).read(nested(65).as_bytes()), Err("it is nested deeper than 64 levels".into()));
+    assert!(Reader::exact(MAX_DEPTH).read(nested(MAX_DEPTH).as_bytes()).is_ok());
+}
+
+#[test]
+fn a_reader_may_refuse_keys_and_compare_them_otherwise() {
+    for (text, words) in [
+        (r#"{"a":{"_b":1}}"#, None),
+        (r#"{"_b":1}"#, Some("no such key at the top")),
+        (r#"{"a":{"b":1,"B":2}}"#, Some("the key `B` is there twice")),
+        (r#"{"a":1,"b":2,"c":3,"d":4}"#, None),
+        (r#"{"a":1,"b":2,"c":3,"d":4,"e":5}"#, Some("too many members")),
+        ("[[[1]]]", None),
+        ("[[[[1]]]]", Some("nested deeper than 3 levels")),
+    ] {
+        let read = LOOSE.read(text.as_bytes());
+        assert_eq!(read.is_ok(), words.is_none(), "{text}: {read:?}");
+        assert!(words.is_none_or(|words| read.unwrap_err().contains(words)), "{text}");
+    }
+}
