@@ -14,7 +14,7 @@ use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use crate::principal::Identity;
+use crate::identity::Identity;
 
 /// What stands before the authority's name in the issuer of a certificate's holder.
 pub const CERTIFICATE: &str = "certificate:";

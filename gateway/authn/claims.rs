@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::Claims;
-use crate::principal::Identity;
+use crate::identity::Identity;
 use crate::scope::{MAX_SCOPES, Needs, is_scope};
 
 /// Longest subject, organisation, role or agent.

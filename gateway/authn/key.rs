@@ -8,8 +8,9 @@ use lockgate_text::hex;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::principal::{Identity, KEY, Principal};
-use crate::{Refused, Unknown};
+use crate::identity::{Identity, KEY};
+use crate::principal::Principal;
+use crate::refusal::{Refused, Unknown};
 
 /// What every key begins with.
 pub const PREFIX: &str = "lg_";

@@ -5,9 +5,11 @@ mod certificate;
 mod claims;
 mod config;
 mod fetch;
+mod identity;
 mod jwks;
 pub mod key;
 mod principal;
+mod refusal;
 mod resource;
 mod scope;
 mod token;
@@ -19,8 +21,10 @@ use std::sync::Arc;
 pub use certificate::{CERTIFICATE, Certificate, Nameless};
 pub use config::{Anonymous, Claims, Config, Issuer, Scopes, ToolScopes};
 pub use fetch::Outside;
+pub use identity::{ANONYMOUS, Identity, KEY, LOCAL};
 pub use jsonwebtoken::Algorithm;
-pub use principal::{ANONYMOUS, Identity, KEY, LOCAL, Principal};
+pub use principal::Principal;
+pub use refusal::{Refused, Unknown};
 pub use resource::{Resource, WELL_KNOWN};
 pub use scope::is_scope;
 
@@ -46,45 +50,6 @@ pub enum Peer {
     Stdio,
     /// A TCP connection.
     Address(IpAddr),
-}
-
-/// Why a caller is nobody, or not let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
-    #[error("credentials are required: send `Authorization: Bearer …`")]
-    Missing,
-    #[error("the bearer credential is not valid")]
-    Invalid,
-    #[error("the credential has expired")]
-    Expired,
-    #[error("the key was revoked")]
-    Revoked,
-    #[error("the token is not meant for this endpoint")]
-    Audience,
-    #[error("the credential lacks a scope that every request needs")]
-    Scope,
-    #[error("the token cannot be verified at the moment: its issuer's keys are not available")]
-    Unavailable,
-}
-
-/// A caller who is not let in, and who that is: known when the credential was proved, and only something else is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub why: Unknown,
-    /// For records, never for a decision.
-    pub who: Option<Principal>,
-}
-
-impl Refused {
-    fn known(why: Unknown, who: &Principal) -> Self {
-        Self { why, who: Some(who.clone()) }
-    }
-}
-
-impl From<Unknown> for Refused {
-    fn from(why: Unknown) -> Self {
-        Self { why, who: None }
-    }
 }
 
 /// Turns credentials into principals.

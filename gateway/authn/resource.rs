@@ -4,8 +4,8 @@
 use serde_json::json;
 use url::Url;
 
-use crate::Unknown;
 use crate::config::Config;
+use crate::refusal::Unknown;
 
 /// Where metadata documents are, before the path of the resource.
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";

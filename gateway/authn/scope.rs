@@ -7,7 +7,7 @@ use std::sync::Arc;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::config::Scopes;
-use crate::principal::Identity;
+use crate::identity::Identity;
 
 /// Scopes that one credential may grant; further ones are not looked at.
 pub(crate) const MAX_SCOPES: usize = 256;

@@ -18,9 +18,9 @@ use crate::claims;
 use crate::fetch::Outside;
 use crate::jwks::{self, Issuer};
 use crate::principal::Principal;
+use crate::refusal::{Refused, Unknown};
 use crate::resource::{Names, Resource};
 use crate::scope::Needs;
-use crate::{Refused, Unknown};
 
 /// Longest token.
 const MAX_TOKEN: usize = 16 * 1024;

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::expand::Expand;
+use crate::loaded::{Loaded, Sources, Transport};
 use crate::problem::{Place, Problem, Problems, Report};
 use crate::raw::leaf::List;
 use crate::source::layer::{Layer, Layers};
 use crate::source::node::{Node, Value};
 use crate::source::{self, environment};
-use crate::{Loaded, Sources, Transport, import, overlap, suggest, validate};
+use crate::{import, overlap, suggest, validate};
 
 /// Most client files imported.
 const IMPORTS: usize = 32;

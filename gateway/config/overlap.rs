@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lockgate_telemetry::audit::Output;
 
-use crate::Config;
+use crate::loaded::Config;
 use crate::problem::{Problem, Problems};
 use crate::source::{self, layer::Layers};
 

@@ -9,6 +9,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// How many problems one report may hold; further ones are counted, not listed.
 pub const MOST: usize = 200;
+/// Between what is wrong and what to do, in messages of the raw types.
+pub const HINT: &str = " — ";
 
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

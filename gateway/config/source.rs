@@ -18,10 +18,6 @@ use node::{Node, Value};
 
 /// Largest file read.
 pub const FILE_BYTES: u64 = 1024 * 1024;
-/// Deepest nesting of a file.
-pub const DEPTH: usize = 32;
-/// The hint for text that is not in its format.
-const STOPPED: &str = "the mistake is here or just before";
 /// Names looked for in the current folder when no file is named.
 const DEFAULT_FILES: [&str; 4] = ["lockgate.yaml", "lockgate.yml", "lockgate.toml", "lockgate.json"];
 

@@ -15,12 +15,13 @@ use std::path::{Path, PathBuf};
 
 use lockgate_telemetry::Format as LogFormat;
 
+use crate::loaded::{Config, Sources};
 use crate::problem::{Place, Problem, Problems, Severity};
 use crate::raw::leaf::Text;
 use crate::raw::{self, Profile, Root};
 use crate::source::layer::Layers;
 use crate::source::node::Node;
-use crate::{Config, Sources, suggest};
+use crate::suggest;
 
 /// Where the gateway listens unless told otherwise.
 pub const LISTEN: &str = "127.0.0.1:3001";

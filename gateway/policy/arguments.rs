@@ -3,6 +3,7 @@
 
 mod bounds;
 mod edit;
+mod pass;
 mod pointer;
 mod reading;
 mod schema;
@@ -15,11 +16,10 @@ use serde_json::Value;
 
 use crate::Refusal;
 use crate::file::{self, Effect, Others};
-use crate::sql::Effort;
-use crate::target::{Kind, Target};
 use bounds::Bounds;
 pub(crate) use bounds::expression;
 pub(crate) use edit::{Edit, write};
+pub(crate) use pass::Pass;
 use pointer::{Found, Pointer};
 pub(crate) use pointer::{pointer, undisguised};
 pub(crate) use reading::read;
@@ -52,27 +52,6 @@ struct Rule {
 enum Set {
     To(Value),
     Default(Value),
-}
-
-/// What the rules of one call have led to so far.
-#[derive(Debug, Default)]
-pub(crate) struct Pass {
-    pub(crate) edits: Vec<Edit>,
-    effort: Effort,
-    /// The call changes nothing, as far as the tool says.
-    reads: bool,
-}
-
-impl Pass {
-    /// For a call of this.
-    pub(crate) fn of(target: &Target<'_>) -> Self {
-        Self { reads: target.kind != Kind::Tool || target.annotations.read_only, ..Self::default() }
-    }
-
-    /// For rules whose changes are not wanted; the time is the same.
-    pub(crate) fn aside(&self) -> Self {
-        Self { edits: Vec::new(), effort: self.effort.clone(), reads: self.reads }
-    }
 }
 
 /// A mistake in the rules: the key below `arguments`, and what is wrong.

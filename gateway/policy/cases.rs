@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::policy::{DEFAULT, DenyReason, Question};
+use crate::policy::{DenyReason, Question};
+use crate::rule::DEFAULT;
 use crate::{Annotations, Certificate, Class, Kind, Policy, Subject, Target};
 
 /// A file of cases.

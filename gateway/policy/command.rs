@@ -18,11 +18,6 @@ use crate::Refusal;
 use model::Model;
 use serde_json::Value;
 
-/// Longest list of anything in a rule.
-const MAX_ITEMS: usize = 1000;
-const MAX_BYTES: usize = 128 * 1024;
-const MAX_ARGUMENTS: usize = 4096;
-
 /// A compiled `command` rule.
 #[derive(Debug)]
 pub struct Command {
@@ -167,7 +162,7 @@ impl Command {
 
     fn unknown(&self, name: &str) -> Refusal {
         let names = self.programs().collect::<Vec<_>>().join(", ");
-        let shown = quoted(name);
+        let shown = tokens::quoted(name);
         Refusal(if name.contains('/') {
             format!("{shown} is a path, not the name of a program; allowed are: {names}")
         } else if name.contains('=') {
@@ -176,14 +171,6 @@ impl Command {
             format!("the program {shown} is not allowed; allowed are: {names}")
         })
     }
-}
-
-/// A word of the caller for a message: shortened, in backticks.
-fn quoted(word: &str) -> String {
-    const SHOWN: usize = 60;
-    let short: String = word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
-    format!("`{short}{more}`")
 }
 
 #[cfg(test)]

@@ -11,10 +11,9 @@ use crate::file::{self, Effect};
 use crate::lists;
 use crate::names;
 use crate::pattern::{self, MAX_PATTERNS};
-use crate::policy::DEFAULT;
 use crate::rate;
 use crate::response::Response;
-use crate::rule::{Rule, What, Who};
+use crate::rule::{DEFAULT, Rule, What, Who};
 use crate::words::{self, MAX_WORDS, Word};
 
 /// Most policies of all files together.

@@ -5,6 +5,8 @@ mod comparisons;
 mod inspect;
 mod world;
 
+pub(crate) use world::World;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,8 +14,8 @@ use cel::extractors::This;
 use cel::{Context, ExecutionError, Program, Value};
 use regex::Regex;
 
+use crate::Refusal;
 use crate::arguments::{expression, pointer, undisguised};
-use crate::{Refusal, Subject, Target};
 use inspect::{Findings, Shape};
 
 const MAX_BYTES: usize = 2048;
@@ -26,17 +28,6 @@ pub(crate) struct Condition {
     /// What it knows besides the values of a call: `matches` with the expressions compiled.
     base: Context<'static, 'static>,
     findings: Findings,
-}
-
-/// What a condition is evaluated for.
-#[derive(Clone, Copy)]
-pub(crate) struct World<'a> {
-    pub(crate) subject: &'a Subject<'a>,
-    pub(crate) endpoint: &'a str,
-    /// What is asked for, once that is known.
-    pub(crate) target: Option<&'a Target<'a>>,
-    /// The arguments, once they are known.
-    pub(crate) arguments: Option<&'a serde_json::Value>,
 }
 
 impl Condition {

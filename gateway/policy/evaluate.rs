@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::Refusal;
 use crate::arguments::{self, Arguments, Pass};
 use crate::condition::World;
-use crate::policy::{DEFAULT, Denied, DenyReason, Passed, Policy, Question};
+use crate::policy::{Denied, DenyReason, Passed, Policy, Question};
+use crate::rule::DEFAULT;
 use crate::rule::Rule;
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
 

@@ -13,12 +13,9 @@ use crate::index::Index;
 use crate::limiter::{Held, Limiter};
 use crate::rate::{Limited, Limits};
 use crate::response::Response;
-use crate::rule::Rule;
+use crate::rule::{DEFAULT, Rule};
 use crate::verdict::{Dry, Hidden, Judged, State, Verdict};
 use crate::{Refusal, Subject, Target};
-
-/// The rule that is named when nothing allows something.
-pub const DEFAULT: &str = "default";
 
 /// See the module.
 #[derive(Debug)]

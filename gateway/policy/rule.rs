@@ -14,6 +14,9 @@ use crate::target::{Annotations, Kind};
 use crate::words::{self, Word};
 use crate::{Refusal, Subject, Target};
 
+/// The rule that is named when nothing allows something.
+pub const DEFAULT: &str = "default";
+
 /// One policy.
 #[derive(Debug)]
 pub(crate) struct Rule {

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Refusal;
+pub use host::Matched;
 use host::{Hosts, Named};
 use text::Parts;
 
@@ -89,17 +90,6 @@ pub struct Checked {
     /// As the one parser read it.
     pub url: ::url::Url,
     pub host: Matched,
-}
-
-/// By what the host of a URL is allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Matched {
-    /// The list has the name, or the name above it.
-    Listed,
-    /// The rule allows any name.
-    AnyName,
-    /// The list has the address.
-    Address,
 }
 
 impl Checked {

@@ -12,14 +12,12 @@ use self::annotation::{Reach, Reader, Walk};
 
 mod annotation;
 
+pub use annotation::{MAX_DEPTH, MAX_HEADERS};
+
 const OPEN: &str = "=?base64?";
 const CLOSE: &str = "?=";
 const PREFIX: &str = "Mcp-Param-";
 
-/// Deepest nesting of a schema.
-pub const MAX_DEPTH: usize = 64;
-/// Most annotations of one tool.
-pub const MAX_HEADERS: usize = 64;
 /// Longest header name in bytes, without `Mcp-Param-`.
 pub const MAX_NAME: usize = 128;
 /// Longest place in an error, in characters.

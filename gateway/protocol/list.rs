@@ -4,7 +4,7 @@ mod form;
 
 use bytes::Bytes;
 
-pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL};
+pub use form::{Form, PROMPT, RESOURCE, TEMPLATE, TOOL, member};
 
 use crate::revision::Revision;
 use crate::scan::{self, Flaw, Keys, Scanner, Span};
@@ -162,18 +162,7 @@ fn takes_output_schema(revision: Revision, schema: &[u8]) -> bool {
 /// Whether a schema says `"type": "object"` at its root.
 #[must_use]
 pub fn has_object_root(schema: &[u8]) -> bool {
-    root_member(schema, "type").is_some_and(|kind| kind == b"\"object\"")
-}
-
-fn root_member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    let (_, members) = Scanner::new(object, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
-    scan::find(&members, object, name).map(|span| span.of(object))
-}
-
-/// A member of a scanned item as JSON text.
-#[must_use]
-pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    root_member(item, name)
+    member(schema, "type").is_some_and(|kind| kind == b"\"object\"")
 }
 
 /// Writes the `content`, `contents` or `messages` of a result with its URIs namespaced and, for older revisions, with

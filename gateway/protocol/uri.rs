@@ -10,7 +10,8 @@ use lockgate_text::percent::decode;
 
 use crate::name::Slug;
 
-pub use spelling::check_spelling;
+use spelling::split;
+pub use spelling::{BadUri, check_spelling};
 
 /// Longest URI in bytes that [`validate`] should be asked for.
 pub const MAX_URI: usize = 8 * 1024;
@@ -60,32 +61,8 @@ pub fn own(exposed: &str) -> Option<(&str, Cow<'_, str>)> {
     (Slug::is_valid(slug) && expose(slug, uri) == exposed).then_some((slug, Cow::Borrowed(uri)))
 }
 
-/// Scheme and what follows its colon.
-fn split(uri: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = uri.split_once(':')?;
-    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
-    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal)).then_some((scheme, rest))
-}
-
 fn is_web(scheme: &str, rest: &str) -> bool {
     (scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")) && rest.starts_with("//")
-}
-
-/// Why a URI is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadUri {
-    #[error("the URI is empty")]
-    Empty,
-    #[error("the URI is too long")]
-    TooLong,
-    #[error("the URI has a control character or white space")]
-    Character,
-    #[error("the URI has a dot segment")]
-    DotSegment,
-    #[error("the URI has an encoded NUL")]
-    Nul,
-    #[error("the URI can be written in another way: a server is asked for it only if it lists it as it stands")]
-    Spelling,
 }
 
 /// Checks a concrete URI (own or exposed) before it is routed.

@@ -17,7 +17,7 @@ use prometheus::{Registry, TextEncoder};
 
 use crate::audit::AuditCounters;
 use crate::counters::{Bounds, Gauge, Outcome, Rejection, ServerMetrics, ServerState};
-use crate::metrics::Numbers;
+use crate::numbers::Numbers;
 
 const DURATION: &str = "lockgate_call_duration_seconds";
 const DURATION_HELP: &str = "Time of calls from their arrival to their end, by server";

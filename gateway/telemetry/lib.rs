@@ -11,6 +11,7 @@ mod export;
 mod histogram;
 mod log;
 mod metrics;
+mod numbers;
 pub mod request;
 mod spans;
 mod trace;

@@ -1,19 +1,15 @@
 //! Where counters are found by name, how many there may be, and how they are read. Looking one up locks and is for the time when
 //! lists are merged; counting is in the handles and does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use parking_lot::Mutex;
 
 use crate::audit::AuditCounters;
 use crate::config::Config;
 use crate::counters::{Gauge, Rejection, ServerMetrics, ToolMetrics};
 use crate::export::Exporter;
-
-/// The tool name that stands for all tools beyond the bound.
-const OTHER: &str = "other";
+use crate::numbers::{Numbers, OTHER};
 
 /// Longest label value; names beyond it are cut.
 const MAX_LABEL: usize = 128;
@@ -136,58 +132,6 @@ impl Metrics {
     /// Everything in the Prometheus text format (version 0.0.4). Serve it as `text/plain; version=0.0.4`.
     pub fn render(&self) -> String {
         self.exporter.render()
-    }
-}
-
-/// What is counted, as the exporter reads it.
-#[derive(Default)]
-pub(crate) struct Numbers {
-    pub(crate) servers: Mutex<Servers>,
-    pub(crate) sessions: Gauge,
-    pub(crate) streams: Gauge,
-    pub(crate) in_flight: Gauge,
-    pub(crate) queued: Gauge,
-    pub(crate) bytes_in_flight: Gauge,
-    pub(crate) bytes_limit: Gauge,
-    pub(crate) refused_for_memory: Arc<AtomicU64>,
-    pub(crate) rejections: [AtomicU64; Rejection::ALL.len()],
-    pub(crate) lost_spans: Arc<AtomicU64>,
-    pub(crate) audit: Arc<AuditCounters>,
-    /// Bound on `Servers::tools`.
-    pub(crate) tools: usize,
-}
-
-#[derive(Default)]
-pub(crate) struct Servers {
-    by_slug: BTreeMap<String, Entry>,
-    /// Sum over all servers of tools counted one by one.
-    tools: usize,
-}
-
-struct Entry {
-    server: Arc<ServerMetrics>,
-    tools: BTreeMap<String, Arc<ToolMetrics>>,
-    other: Option<Arc<ToolMetrics>>,
-}
-
-impl Default for Entry {
-    fn default() -> Self {
-        Self { server: Arc::new(ServerMetrics::new()), tools: BTreeMap::new(), other: None }
-    }
-}
-
-impl Servers {
-    pub(crate) fn each_server(&self, mut see: impl FnMut(&str, &ServerMetrics)) {
-        self.by_slug.iter().for_each(|(slug, entry)| see(slug, &entry.server));
-    }
-
-    pub(crate) fn each_tool(&self, mut see: impl FnMut(&str, &str, &ToolMetrics)) {
-        for (slug, entry) in &self.by_slug {
-            entry.tools.iter().for_each(|(tool, metrics)| see(slug, tool, metrics));
-            if let Some(other) = &entry.other {
-                see(slug, OTHER, other);
-            }
-        }
     }
 }
 

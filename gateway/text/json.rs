@@ -1,5 +1,6 @@
-//! JSON read into a tree, where every parser would read the same: a key that stands twice in an object, at any depth, makes the
-//! whole unreadable, because some parsers take the first and some the last of them.
+//! JSON read into a tree, where every parser would read the same: a key that stands twice in an
+//! object, at any depth, makes the whole unreadable, because some parsers take the first and some
+//! the last of them.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,8 +20,8 @@ pub struct Reader {
     pub depth: usize,
     /// Most members of one object.
     pub members: usize,
-    /// How a key is compared with the others of its object, or why none like it may stand there. Told whether the object is the
-    /// outermost value.
+    /// How a key is compared with the others of its object, or why none like it may stand there.
+    /// Told whether the object is the outermost value.
     pub key: fn(&str, bool) -> Result<String, &'static str>,
 }
 

@@ -11,7 +11,8 @@ pub fn byte(text: &[u8], at: usize) -> Option<u8> {
     }
 }
 
-/// The text with its escapes decoded once; `None` when it has none. A `%` without two digits stands for itself.
+/// The text with its escapes decoded once; `None` when it has none. A `%` without two digits stands
+/// for itself.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();

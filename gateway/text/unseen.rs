@@ -1,5 +1,5 @@
-//! Characters that nobody sees. Layers differ in what they do about them (refuse, take out, write as an escape), and in which
-//! kinds concern them, but not in which characters they are.
+//! Characters that nobody sees. Layers differ in what they do about them (refuse, take out, write
+//! as an escape), and in which kinds concern them, but not in which characters they are.
 
 /// Why a character cannot be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub fn unseen(c: char) -> Option<Unseen> {
     })
 }
 
-/// Whether a character takes no room by itself or changes how its neighbours stand. Selectors and private characters do not count:
-/// they belong to what people write.
+/// Whether a character takes no room by itself or changes how its neighbours stand. Selectors and
+/// private characters do not count: they belong to what people write.
 #[must_use]
 pub fn is_unseen(c: char) -> bool {
     !matches!(unseen(c), None | Some(Unseen::Selector | Unseen::Private))

@@ -75,19 +75,20 @@ struct Counts {
 }
 
 /// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These numbers only sink.
-const AT_MOST: [(&str, [usize; 4]); 13] = [
+const AT_MOST: [(&str, [usize; 4]); 14] = [
     ("admin", [0, 1, 0, 6]),
     ("admission", [0, 3, 0, 39]),
     ("authn", [6, 14, 5, 111]),
-    ("config", [34, 39, 13, 365]),
+    ("config", [34, 38, 13, 365]),
     ("egress", [0, 5, 2, 92]),
     ("listener", [5, 20, 17, 210]),
-    ("policy", [37, 104, 39, 957]),
+    ("policy", [36, 102, 37, 954]),
     ("protocol", [13, 26, 8, 176]),
     ("proxy", [17, 56, 33, 494]),
     ("root", [17, 43, 14, 219]),
-    ("telemetry", [4, 22, 18, 180]),
-    ("tools", [52, 88, 51, 774]),
+    ("telemetry", [4, 22, 15, 178]),
+    ("text", [0, 0, 0, 7]),
+    ("tools", [51, 86, 49, 770]),
     ("upstream", [7, 25, 19, 355]),
 ];
 

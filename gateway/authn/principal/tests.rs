@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::identity::{KEY, LOCAL};
 
 fn principal(issuer: &str, subject: &str) -> Principal {
     Principal::new(Identity::new(issuer, subject))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::json;
 use super::node::{Node, Value};
+use crate::loaded::Flags;
 use crate::problem::{Place, Problem, Problems};
 
 const PREFIX: &str = "LOCKGATE_";
@@ -106,7 +107,7 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
 }
 
 /// The layer of flags.
-pub fn flags(flags: &crate::Flags) -> Node {
+pub fn flags(flags: &Flags) -> Node {
     let mut root = Node::map(Place::Nowhere);
     let given: [(&'static str, &[&str], &Option<String>); 3] = [
         ("--listen", &["listen"], &flags.listen),

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::node::{Entry, Node, Value};
+use super::node::{DEPTH, Entry, Node, STOPPED, Value};
 use super::position::Lines;
-use super::{DEPTH, STOPPED};
 use crate::problem::{Place, Problem};
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {

@@ -7,12 +7,10 @@ use figment::{Figment, Metadata, Profile, Provider};
 use serde::de::DeserializeOwned;
 
 use super::node::{Node, Value};
-use crate::problem::{MOST, Place, Problem, Problems};
+use crate::problem::{HINT, MOST, Place, Problem, Problems};
 use crate::raw::Root;
 use crate::suggest;
 
-/// Between what is wrong and what to do, in messages of the raw types.
-pub const HINT: &str = " — ";
 /// What has keys below it.
 const SECTION: &str = "a section (keys and values)";
 

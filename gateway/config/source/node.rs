@@ -7,6 +7,11 @@ use figment::value::{Dict, Empty, Num, Tag, Value as Figment};
 
 use crate::problem::Place;
 
+/// Deepest nesting of a file.
+pub const DEPTH: usize = 32;
+/// The hint for text that is not in its format.
+pub const STOPPED: &str = "the mistake is here or just before";
+
 /// Longest value quoted in a message.
 const SHOWN: usize = 60;
 

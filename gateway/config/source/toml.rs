@@ -6,9 +6,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::node::{Entry, Node, Value};
+use super::node::{DEPTH, Entry, Node, STOPPED, Value};
 use super::position::Lines;
-use super::{DEPTH, STOPPED};
 use crate::problem::Problem;
 
 pub fn read(path: &Arc<PathBuf>, text: &str) -> Result<Node, Problem> {

@@ -10,8 +10,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
 use serde_saphyr::{Location, Spanned};
 
-use super::node::{Entry, Node, Value};
-use super::{DEPTH, STOPPED};
+use super::node::{DEPTH, Entry, Node, STOPPED, Value};
 use crate::problem::{Place, Problem};
 
 const NODES: usize = 100_000;

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Pass;
+use super::pass::Pass;
 use crate::command::Command;
 use crate::path::Path;
 use crate::sql::Sql;

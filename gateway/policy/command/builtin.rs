@@ -3,13 +3,7 @@
 //! files from a file.
 
 use super::git;
-use super::spec::{ModelSpec, Style};
-
-/// Every program with a model.
-pub(super) const NAMES: [&str; 16] = [
-    "cat", "echo", "find", "git", "grep", "head", "ls", "node", "npm", "pnpm", "pwd", "sort", "tail", "uniq", "wc",
-    "yarn",
-];
+use super::spec::{ModelSpec, Style, gnu, words};
 
 /// The model of a program, if it is known.
 pub(super) fn model(program: &str) -> Option<ModelSpec> {
@@ -39,19 +33,6 @@ pub(super) fn model(program: &str) -> Option<ModelSpec> {
         _ => return None,
     };
     Some(spec)
-}
-
-/// Options and operands, in the words of a [`ModelSpec`].
-pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
-    ModelSpec {
-        flags: flags.split_whitespace().map(str::to_owned).collect(),
-        operands: words(operands),
-        ..ModelSpec::default()
-    }
-}
-
-pub(super) fn words(list: &[&str]) -> Vec<String> {
-    list.iter().map(|&word| word.to_owned()).collect()
 }
 
 const CAT: &str = "-A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends --number --squeeze-blank \

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::builtin::{gnu, words};
-use super::spec::ModelSpec;
+use super::spec::{ModelSpec, gnu, words};
 
 pub(super) fn model() -> ModelSpec {
     let simple: [(&str, &str, &[&str]); 16] = [

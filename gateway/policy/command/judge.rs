@@ -2,8 +2,8 @@
 //! is left are as many operands as the program takes. It reads the arguments as the program will.
 
 use super::model::{Kind, Model, Value};
-use super::quoted;
 use super::spec::Style;
+use super::tokens::quoted;
 use crate::Refusal;
 
 /// What was found on the way.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::spec::MAX_ITEMS;
 use super::spec::{ModelSpec, Style};
-use super::{MAX_ITEMS, builtin, git};
+use super::{builtin, git};
 
 /// Subcommands of subcommands, and no deeper.
 const MAX_DEPTH: usize = 3;

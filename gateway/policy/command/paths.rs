@@ -1,7 +1,7 @@
 //! Paths as text: does a path that a command names stay inside the rule's roots? Links are not seen here; whoever opens
 //! the path has to hold it by descriptor.
 
-use super::quoted;
+use super::tokens::quoted;
 use crate::Refusal;
 
 /// A root as it is compared: absolute, without `.`, `..` and double slashes.

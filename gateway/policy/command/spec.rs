@@ -5,7 +5,15 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_ARGUMENTS, MAX_BYTES, MAX_ITEMS, builtin};
+/// Every program with a model.
+pub(super) const NAMES: [&str; 16] = [
+    "cat", "echo", "find", "git", "grep", "head", "ls", "node", "npm", "pnpm", "pwd", "sort", "tail", "uniq", "wc",
+    "yarn",
+];
+/// Longest list of anything in a rule.
+pub(super) const MAX_ITEMS: usize = 1000;
+pub(super) const MAX_BYTES: usize = 128 * 1024;
+pub(super) const MAX_ARGUMENTS: usize = 4096;
 
 /// Which programs may be called, and how. Nothing that is not named here is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,7 +98,7 @@ impl Default for Spec {
     fn default() -> Self {
         Self {
             form: Form::default(),
-            programs: builtin::NAMES.iter().map(|&name| name.to_owned()).collect(),
+            programs: NAMES.iter().map(|&name| name.to_owned()).collect(),
             models: BTreeMap::new(),
             allow_code_execution: Vec::new(),
             roots: Vec::new(),
@@ -140,4 +148,17 @@ impl Spec {
             None => Ok(()),
         }
     }
+}
+
+/// Options and operands, in the words of a [`ModelSpec`].
+pub(super) fn gnu(flags: &str, operands: &[&str]) -> ModelSpec {
+    ModelSpec {
+        flags: flags.split_whitespace().map(str::to_owned).collect(),
+        operands: words(operands),
+        ..ModelSpec::default()
+    }
+}
+
+pub(super) fn words(list: &[&str]) -> Vec<String> {
+    list.iter().map(|&word| word.to_owned()).collect()
 }

@@ -97,3 +97,11 @@ fn special(c: char, word: Option<&str>, next: Option<char>) -> Option<&'static s
         _ => None,
     }
 }
+
+/// A word of the caller for a message: shortened, in backticks.
+pub(super) fn quoted(word: &str) -> String {
+    const SHOWN: usize = 60;
+    let short: String = word.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let more = if word.chars().nth(SHOWN).is_some() { "…" } else { "" };
+    format!("`{short}{more}`")
+}

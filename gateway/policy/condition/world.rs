@@ -6,9 +6,19 @@ use std::sync::Arc;
 
 use cel::Value;
 
-use super::World;
 use crate::subject::{Certificate, Subject};
 use crate::target::{Annotations, Kind, Target};
+
+/// What a condition is evaluated for.
+#[derive(Clone, Copy)]
+pub(crate) struct World<'a> {
+    pub(crate) subject: &'a Subject<'a>,
+    pub(crate) endpoint: &'a str,
+    /// What is asked for, once that is known.
+    pub(crate) target: Option<&'a Target<'a>>,
+    /// The arguments, once they are known.
+    pub(crate) arguments: Option<&'a serde_json::Value>,
+}
 
 pub(super) fn subject(subject: &Subject<'_>) -> Value {
     let list = |all: &[Arc<str>]| Value::from(all.iter().map(|one| Value::from(&**one)).collect::<Vec<_>>());

@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType};
 
-use super::lex::no;
+use super::lexer::no;
 use super::names::Named;
 use crate::Refusal;
 

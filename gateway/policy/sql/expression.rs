@@ -6,12 +6,12 @@ use sqlparser::ast::{
     Subscript, TypedString, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use super::Dialect;
 use super::cast;
 use super::functions::OF_ROWS;
-use super::lex::no;
+use super::lexer::no;
 use super::query::{Walk, plain_wildcard};
 use super::reserved::is_value;
+use super::spec::Dialect;
 use super::values::{is_prefix, literal, operator};
 use crate::Refusal;
 

@@ -7,12 +7,12 @@ use sqlparser::ast::{
     TableSampleModifier, TableSampleQuantity, TableSampleSeed, TableWithJoins,
 };
 
-use super::Dialect;
 use super::cast;
 use super::expression::bare;
-use super::lex::no;
+use super::lexer::no;
 use super::query::Walk;
 use super::reserved::is_call;
+use super::spec::Dialect;
 use crate::Refusal;
 
 impl Walk<'_> {

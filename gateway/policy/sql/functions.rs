@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use globset::Glob;
 
-use super::{Dialect, Spec};
+use super::spec::{Dialect, Spec};
 
 /// In all three.
 const COMMON: &str = "abs avg ceil ceiling char_length character_length coalesce concat concat_ws count cume_dist \

@@ -3,10 +3,11 @@
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::Dialect;
 use super::functions::is_joined;
+use super::lexer::{Lexer, no};
 use super::operators;
 use super::quoted;
+use super::spec::Dialect;
 use crate::Refusal;
 
 /// Tokens of one path through all open parentheses since the last comma; what a tree can be deep.
@@ -21,24 +22,6 @@ pub(super) struct Lexed {
     pub(super) tokens: Vec<Token>,
     /// Where the last token of the statement ends in the text: before a final semicolon and comments.
     pub(super) end: usize,
-}
-
-pub(super) struct Lexer<'a> {
-    pub(super) dialect: Dialect,
-    pub(super) text: &'a str,
-    pub(super) at: usize,
-    tokens: Vec<Token>,
-    end: usize,
-    /// Tokens since the last comma, for each open parenthesis.
-    chains: Vec<usize>,
-    chained: usize,
-    ended: bool,
-    /// Square brackets that are open.
-    pub(super) brackets: usize,
-}
-
-pub(super) fn no<T>(words: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal(words.into()))
 }
 
 /// Splits a statement.
@@ -60,14 +43,6 @@ pub(super) fn lex(text: &str, dialect: Dialect) -> Result<Lexed, Refusal> {
 }
 
 impl Lexer<'_> {
-    pub(super) fn peek(&self, ahead: usize) -> Option<u8> {
-        self.text.as_bytes().get(self.at + ahead).copied()
-    }
-
-    pub(super) fn rest(&self) -> &str {
-        self.text.get(self.at..).unwrap_or_default()
-    }
-
     fn step(&mut self, byte: u8) -> Result<(), Refusal> {
         match byte {
             b' ' | b'\t' | b'\n' | b'\r' => self.space(1),
@@ -94,11 +69,6 @@ impl Lexer<'_> {
         if !matches!(self.tokens.last(), None | Some(Token::Whitespace(_))) {
             self.tokens.push(Token::Whitespace(Whitespace::Space));
         }
-    }
-
-    /// The last token that is no space.
-    fn before(&self) -> Option<&Token> {
-        self.tokens.iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
     }
 
     fn push(&mut self, token: Token) -> Result<(), Refusal> {
@@ -295,21 +265,6 @@ impl Lexer<'_> {
             Dialect::Sqlite if name > 0 => self.placeholder(name + 1),
             _ => no("a `$` stands where none may stand"),
         }
-    }
-
-    pub(super) fn placeholder(&mut self, length: usize) -> Result<Token, Refusal> {
-        if matches!(self.before(), Some(Token::Period)) {
-            return no("a parameter stands where a name must stand: write the name itself");
-        }
-        let token = Token::Placeholder(self.text[self.at..self.at + length].to_owned());
-        self.at += length;
-        if self
-            .peek(0)
-            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'(' | b'\'' | b'"' | 0x80..))
-        {
-            return no("a parameter runs into what follows it: put a space between them");
-        }
-        Ok(token)
     }
 }
 

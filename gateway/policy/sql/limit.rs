@@ -3,8 +3,8 @@
 use sqlparser::ast::{Expr, Fetch, LimitClause, Query, SetExpr, Value};
 use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::lex::no;
-use super::{Dialect, MissingLimit};
+use super::lexer::no;
+use super::spec::{Dialect, MissingLimit};
 use crate::Refusal;
 
 /// What queries are held to.

@@ -5,9 +5,9 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
 use super::functions::Functions;
-use super::lex::no;
+use super::lexer::no;
 use super::reserved::is_reserved;
-use super::{Dialect, Names, Spec};
+use super::spec::{Dialect, Names, Spec};
 use crate::Refusal;
 
 /// Schemas of the systems themselves.

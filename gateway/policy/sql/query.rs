@@ -8,7 +8,7 @@ use sqlparser::ast::{
     WildcardAdditionalOptions, With,
 };
 
-use super::lex::no;
+use super::lexer::no;
 use super::names::Named;
 use super::rows::Rows;
 use crate::Refusal;

@@ -3,8 +3,8 @@
 
 use sqlparser::tokenizer::Token;
 
-use super::Dialect;
-use super::lex::{Lexer, no};
+use super::lexer::{Lexer, no};
+use super::spec::Dialect;
 use crate::Refusal;
 
 /// Longest name, in bytes.

@@ -1,7 +1,7 @@
 //! Words that a database never takes for a bare name. Where the parser took one for a name, the two read the statement in
 //! different ways (`FROM ONLY secret`: a table of that name with an alias, or a clause), so that it is refused.
 
-use super::Dialect;
+use super::spec::Dialect;
 
 /// Sorted, for all: words of the standard's clauses.
 const COMMON: [&str; 70] = [

@@ -3,9 +3,9 @@
 
 use sqlparser::tokenizer::{Token, Whitespace};
 
-use super::Dialect;
 use super::names::is_type;
 use super::reserved::is_reserved;
+use super::spec::Dialect;
 
 /// Calls of PostgreSQL whose arguments have a grammar of their own.
 #[derive(Clone, Copy, PartialEq, Eq)]

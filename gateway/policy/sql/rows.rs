@@ -4,10 +4,10 @@
 
 use sqlparser::ast::{Ident, TableAlias};
 
-use super::Dialect;
 use super::functions::OF_ROWS;
-use super::lex::no;
+use super::lexer::no;
 use super::names::{Named, short};
+use super::spec::Dialect;
 use crate::Refusal;
 
 /// Columns that functions of the list name themselves; none of these names is a function.

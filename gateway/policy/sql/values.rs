@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{BinaryOperator, UnaryOperator, Value, ValueWithSpan};
 
-use super::lex::no;
+use super::lexer::no;
 use crate::Refusal;
 
 pub(super) fn literal(value: &ValueWithSpan) -> Result<(), Refusal> {

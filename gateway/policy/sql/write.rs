@@ -6,7 +6,7 @@ use sqlparser::ast::{
     OnConflictAction, OnInsert, TableAliasWithoutColumns, TableObject, Update, UpdateTableFromKind,
 };
 
-use super::lex::no;
+use super::lexer::no;
 use super::query::Walk;
 use crate::Refusal;
 

@@ -6,8 +6,18 @@ use std::net::{IpAddr, Ipv6Addr};
 use ::url::Host;
 use ipnet::IpNet;
 
-use super::Matched;
 use super::text::shown;
+
+/// By what the host of a URL is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matched {
+    /// The list has the name, or the name above it.
+    Listed,
+    /// The rule allows any name.
+    AnyName,
+    /// The list has the address.
+    Address,
+}
 
 /// What the host of a URL is.
 #[derive(Debug)]

@@ -5,7 +5,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::{MAX_DEPTH, MAX_HEADERS};
+/// Deepest nesting of a schema.
+pub const MAX_DEPTH: usize = 64;
+/// Most annotations of one tool.
+pub const MAX_HEADERS: usize = 64;
 
 /// The annotation's member name.
 pub(super) const MEMBER: &str = "x-mcp-header";

@@ -174,7 +174,7 @@ impl Form {
             let known = self.members.iter().find(|(known, _)| *known == name);
             match known {
                 Some(_) if value == b"null" => {}
-                Some((key, Shape::Input)) if super::member(value, "type").is_none() => {
+                Some((key, Shape::Input)) if self::member(value, "type").is_none() => {
                     let rest = value.get(1..).unwrap_or_default().trim_ascii_start();
                     let comma = if rest.starts_with(b"}") { "" } else { "," };
                     object.raw(key, &[b"{\"type\":\"object\"", comma.as_bytes(), rest].concat());
@@ -185,6 +185,13 @@ impl Form {
         object.close();
         Some(out)
     }
+}
+
+/// A member of a scanned item as JSON text.
+#[must_use]
+pub fn member<'a>(item: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let (_, members) = Scanner::new(item, scan::MAX_DEPTH).ok()?.members(Keys::Distinct).ok()?;
+    scan::find(&members, item, name).map(|span| span.of(item))
 }
 
 #[cfg(test)]

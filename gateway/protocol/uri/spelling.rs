@@ -6,7 +6,22 @@ use std::borrow::Cow;
 use lockgate_text::percent::decode;
 use url::Url;
 
-use super::{BadUri, split};
+/// Why a URI is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadUri {
+    #[error("the URI is empty")]
+    Empty,
+    #[error("the URI is too long")]
+    TooLong,
+    #[error("the URI has a control character or white space")]
+    Character,
+    #[error("the URI has a dot segment")]
+    DotSegment,
+    #[error("the URI has an encoded NUL")]
+    Nul,
+    #[error("the URI can be written in another way: a server is asked for it only if it lists it as it stands")]
+    Spelling,
+}
 
 /// The schemes that the standard knows, of which it takes many spellings.
 const SPECIAL: [&str; 6] = ["file", "ftp", "http", "https", "ws", "wss"];
@@ -37,4 +52,11 @@ pub fn check_spelling(uri: &str) -> Result<(), BadUri> {
 
 fn plain(uri: &str) -> Cow<'_, [u8]> {
     decode(uri.as_bytes()).map_or(Cow::Borrowed(uri.as_bytes()), Cow::Owned)
+}
+
+/// Scheme and what follows its colon.
+pub(super) fn split(uri: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.');
+    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(legal)).then_some((scheme, rest))
 }

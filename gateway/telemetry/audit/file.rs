@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::Config;
 use super::chain::{Hex, MAX_LINE, Seal, Tip};
+use super::config::Config;
 use super::pieces::{End, MAX_ZEROS, Range, aside, beginning, beside, end, gone, numbered, open, without_zeros};
 use super::verify::Anchor;
 

@@ -1,9 +1,13 @@
 //! Records between the request path and the writer: bytes that lie one behind the other, so that handing one over wakes nobody
 //! and allocates nothing. The lock is held while bytes are copied, and never while anything waits.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
+
+use super::counters::AuditCounters;
 
 /// Room that an emptied batch keeps.
 const KEPT_BYTES: usize = 1024 * 1024;
@@ -151,4 +155,14 @@ impl Batch {
         self.bytes.shrink_to(KEPT_BYTES);
         self.records.shrink_to(KEPT_BYTES / size_of::<Piece>());
     }
+}
+
+/// What the request path and the writer both see.
+pub(super) struct Shared {
+    pub(super) counters: Arc<AuditCounters>,
+    pub(super) queue: Queue,
+    /// Records lost since the writer last wrote how many.
+    pub(super) gap: AtomicU64,
+    /// The gateway does not wait for the writer any more.
+    pub(super) hurry: AtomicBool,
 }

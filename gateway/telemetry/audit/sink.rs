@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use super::chain::{Seal, Tip};
+use super::config::{Config, Output};
 use super::file::{Found, LogFile};
 use super::pieces::Range;
-use super::{Config, Output};
 
 /// See the module.
 pub(super) enum Sink {

@@ -11,15 +11,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 use super::chain::Seal;
-use super::event::{self, MAX_HELD};
-use super::queue::{Draft, Queue};
+use super::config::{Config, OnFull, Redact};
+use super::counters::AuditCounters;
+use super::event::{self, Arguments, Asked, Decision, MAX_HELD, Refused};
+use super::queue::{Draft, Queue, Shared};
 use super::sink::Sink;
 use super::writer::Writer;
-use super::{Arguments, Asked, AuditCounters, Config, Decision, OnFull, Refused};
 use crate::counters::Outcome;
-
-/// Takes what looks like a secret out of JSON text.
-pub type Redact = Box<dyn Fn(&[u8]) -> Vec<u8> + Send>;
 
 /// Refusals that are recorded in one second. Anybody can be refused as often as they like: the rest is counted.
 const REFUSALS: u64 = 100;
@@ -75,16 +73,6 @@ impl Refusals {
         }
         self.recorded.fetch_add(1, Relaxed) < REFUSALS
     }
-}
-
-/// What the request path and the writer both see.
-pub(super) struct Shared {
-    pub(super) counters: Arc<AuditCounters>,
-    pub(super) queue: Queue,
-    /// Records lost since the writer last wrote how many.
-    pub(super) gap: AtomicU64,
-    /// The gateway does not wait for the writer any more.
-    pub(super) hurry: AtomicBool,
 }
 
 /// The writer ends with the last handle.

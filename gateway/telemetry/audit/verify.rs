@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::chain::{GENESIS, MAX_SPAN, Seal, Tip, is_closed};
 use part::Placed;
 pub use part::{Part, Text};
+pub use span::Broken;
 use span::{Place, Record, Span};
 
 /// A number and a hash that were kept somewhere else.
@@ -60,15 +61,6 @@ pub struct Report {
     pub anchors: usize,
     pub broken: Option<Broken>,
     pub notes: Vec<String>,
-}
-
-/// The first record that does not hold; of those that one hash is over, the first.
-#[derive(Debug, Default, Serialize)]
-pub struct Broken {
-    pub file: String,
-    pub line: u64,
-    pub seq: Option<u64>,
-    pub why: String,
 }
 
 /// How much of a trail the parts are.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::Config;
 use super::chain::{Chain, Seal, Tip};
+use super::config::{Config, Redact};
 use super::event::{self, Clock, name};
 use super::file::Found;
-use super::queue::{Batch, Draft};
+use super::queue::{Batch, Draft, Shared};
 use super::sink::Sink;
-use super::trail::{Redact, Shared};
 
 /// What is written at once has about this many bytes.
 const PIECE: usize = 256 * 1024;

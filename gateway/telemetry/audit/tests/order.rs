@@ -9,9 +9,9 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::super::chain::{Seal, is_closed};
+use super::super::queue::Shared;
 use super::super::queue::{Draft, Queue};
 use super::super::sink::Sink;
-use super::super::trail::Shared;
 use super::super::writer::Writer;
 use super::*;
 use crate::config::Format;

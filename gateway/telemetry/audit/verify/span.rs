@@ -2,14 +2,23 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::super::chain::GENESIS;
-use super::Broken;
 
 /// A file, and a line in it.
 pub(super) type Place = (String, u64);
+
+/// The first record that does not hold; of those that one hash is over, the first.
+#[derive(Debug, Default, Serialize)]
+pub struct Broken {
+    pub file: String,
+    pub line: u64,
+    pub seq: Option<u64>,
+    pub why: String,
+}
 
 /// The members of a record, each of them once: of two with one name readers take either.
 pub(super) struct Record(Map<String, Value>);

@@ -1,0 +1,42 @@
+//! Why a caller is not let in. What the caller is told of it is made elsewhere.
+
+use crate::principal::Principal;
+
+/// Why a caller is nobody, or not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unknown {
+    #[error("credentials are required: send `Authorization: Bearer …`")]
+    Missing,
+    #[error("the bearer credential is not valid")]
+    Invalid,
+    #[error("the credential has expired")]
+    Expired,
+    #[error("the key was revoked")]
+    Revoked,
+    #[error("the token is not meant for this endpoint")]
+    Audience,
+    #[error("the credential lacks a scope that every request needs")]
+    Scope,
+    #[error("the token cannot be verified at the moment: its issuer's keys are not available")]
+    Unavailable,
+}
+
+/// A caller who is not let in, and who that is: known when the credential was proved, and only something else is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub why: Unknown,
+    /// For records, never for a decision.
+    pub who: Option<Principal>,
+}
+
+impl Refused {
+    pub(crate) fn known(why: Unknown, who: &Principal) -> Self {
+        Self { why, who: Some(who.clone()) }
+    }
+}
+
+impl From<Unknown> for Refused {
+    fn from(why: Unknown) -> Self {
+        Self { why, who: None }
+    }
+}
