@@ -50,7 +50,7 @@ async fn arguments_that_two_parsers_may_read_in_two_ways_are_an_error() {
     let rig = rig(&plain());
     let text = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"text":"a","text":"b"}}}"#;
     let answer = rig.send("example", "echo", &request_text(text.into()), &[], None, None).await.unwrap();
-    assert_eq!(open(&answer), Err("-32602 `params.arguments`: the key `text` stands there twice".into()));
+    assert_eq!(open(&answer), Err("-32602 `params.arguments`: the key `text` is there twice".into()));
     for arguments in [json!([]), json!("x"), json!(null)] {
         let called = rig.ask("example", Method::ToolsCall, "echo", json!({"arguments": arguments})).await;
         assert_eq!(called, Err("-32602 `params.arguments` must be an object".into()));
