@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use crate::Handler;
 use crate::config::Config;
+use crate::connection::{ActiveRequest, ConnectionState};
 use crate::fallback::Fallback;
 use crate::gate::{self, Gate};
 use crate::intake::{self, Account, Bounds};
@@ -28,7 +29,6 @@ use crate::request_headers::{accepts, bearer, check_framing, check_post};
 use crate::slots::Slots;
 use crate::sse::Sessions;
 use crate::unfinished::UnfinishedBodies;
-use crate::watch::{Active, Pulse};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
@@ -73,7 +73,7 @@ pub(crate) struct Link<H, F> {
     pub shared: Arc<Shared>,
     pub handler: Arc<H>,
     pub fallback: F,
-    pub pulse: Arc<Pulse>,
+    pub state: Arc<ConnectionState>,
     pub remote: SocketAddr,
     pub local: IpAddr,
     /// The client certificate that TLS has verified.
@@ -118,11 +118,11 @@ pub(crate) async fn answer<H: Handler, F: Fallback>(
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
     let given = given.filter(|_| tag.given().is_some());
     let version = request.version();
-    link.pulse.speaks_version(version);
+    link.state.set_version(version);
     let mut reaction = lockgate_telemetry::request::within(tag, react(&link, request)).await;
     if let (Ok(reaction), true) = (&mut reaction, link.shared.draining.load(Ordering::Relaxed)) {
         if version == Version::HTTP_2 {
-            link.pulse.go_away();
+            link.state.go_away();
         } else {
             reaction.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -130,7 +130,7 @@ pub(crate) async fn answer<H: Handler, F: Fallback>(
     if let (Ok(reaction), Some(id)) = (&mut reaction, given) {
         reaction.headers_mut().insert(REQUEST_ID.clone(), id);
     }
-    link.pulse.answers();
+    link.state.mark_answering();
     reaction
 }
 
@@ -138,8 +138,8 @@ async fn react<H: Handler, F: Fallback>(
     link: &Link<H, F>,
     request: Request<Incoming>,
 ) -> Result<Reaction<F>, Infallible> {
-    let active = link.pulse.begin();
-    if let Err(refusal) = check_framing(request.version(), request.headers(), &link.pulse) {
+    let active = link.state.begin_request();
+    if let Err(refusal) = check_framing(request.version(), request.headers(), &link.state) {
         return Ok(refuse(&*link.handler, refusal));
     }
     let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
@@ -204,7 +204,7 @@ async fn mcp<H: Handler, F: Fallback>(
     link: &Link<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
-    active: Active,
+    active: ActiveRequest,
 ) -> Result<Reaction<F>, Refusal> {
     let keep_alive = link.shared.config.keep_alive;
     if request.method() == Method::POST {
@@ -242,7 +242,7 @@ async fn mcp<H: Handler, F: Fallback>(
 }
 
 /// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by words that say so.
-fn fit(handler: &impl Handler, reply: Reply, held: &mut Hold<Active>) -> Reply {
+fn fit(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
     let Reply::Message { body, .. } = &reply else {
         held.shrink(usize::MAX);
         return reply;
@@ -266,7 +266,7 @@ impl<H: Handler, F> Link<H, F> {
     /// Who is behind an exchange on this connection.
     pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
         let principal = self.handler.identify(endpoint, credentials).await?;
-        self.pulse.authenticate();
+        self.state.mark_authenticated();
         Ok(principal)
     }
 
@@ -291,7 +291,7 @@ impl<H: Handler, F> Link<H, F> {
             bytes: limits.body_bytes,
             time: limits.read_timeout,
             unfinished: &self.shared.unfinished,
-            connection: &self.pulse.unfinished,
+            connection: &self.state.unfinished,
             principal: principal.key(),
         };
         intake::read(body, bounds, budget).await

@@ -20,13 +20,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::Handler;
 use crate::config::{Config, Limits};
+use crate::connection::Connections;
 use crate::exchange::{Reaction, Shared};
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
 use crate::refusal;
 use crate::slots::AddressFull;
 use crate::tls::{self, Identity};
-use crate::watch::Connections;
 use serve::serve;
 
 const BACKLOG: i32 = 1024;
@@ -239,7 +239,7 @@ impl Http {
     fn new(limits: &Limits) -> Self {
         let headers = limits.header_bytes;
         let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
-        // The sweep of `watch` bounds the time for headers, without a timer per request, and `watch` looks whether a client
+        // The sweep of `connection` bounds the time for headers, without a timer per request, and `connection` looks whether a client
         // that sends no more has left.
         one.half_close(true)
             .header_read_timeout(None)

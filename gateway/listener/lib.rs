@@ -6,6 +6,7 @@
 
 mod bridge;
 mod config;
+mod connection;
 mod exchange;
 #[cfg(test)]
 mod fake;
@@ -23,7 +24,6 @@ mod sse;
 mod stdio;
 mod tls;
 mod unfinished;
-mod watch;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -17,8 +17,8 @@ use lockgate_protocol::{sse, write};
 use lockgate_proxy::transport::{Events, Outgoing, Reply, Text};
 use tokio::time::{Instant, Sleep};
 
+use crate::connection::ActiveRequest;
 use crate::refusal::Refusal;
-use crate::watch::Active;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -31,8 +31,8 @@ pin_project_lite::pin_project! {
     /// The body of any response; `B` is the body type of the service for other paths.
     #[project = Parts]
     pub(crate) enum Outflow<B> {
-        Whole { bytes: Bytes, held: Option<Hold<Active>> },
-        Spliced { chunks: [Bytes; 3], held: Option<Hold<Active>> },
+        Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
+        Spliced { chunks: [Bytes; 3], held: Option<Hold<ActiveRequest>> },
         Events { stream: EventStream },
         Fallback { #[pin] body: B },
     }
@@ -41,13 +41,13 @@ pin_project_lite::pin_project! {
 /// Bytes on their way to a client. The last of a body hold what the whole body takes.
 pub(crate) struct Chunk {
     bytes: Bytes,
-    held: Option<Hold<Active>>,
+    held: Option<Hold<ActiveRequest>>,
 }
 
 impl Chunk {
-    fn new(bytes: Bytes, held: Option<Hold<Active>>) -> Self {
+    fn new(bytes: Bytes, held: Option<Hold<ActiveRequest>>) -> Self {
         if let Some(held) = &held {
-            held.by().owes();
+            held.by().add_pending_write();
         }
         Self { bytes, held }
     }
@@ -65,7 +65,7 @@ impl Buf for Chunk {
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if let Some(held) = &self.held {
-            held.by().pays();
+            held.by().note_progress();
         }
     }
 }
@@ -73,7 +73,7 @@ impl Buf for Chunk {
 impl Drop for Chunk {
     fn drop(&mut self) {
         if let Some(held) = &self.held {
-            held.by().owes_no_more();
+            held.by().remove_pending_write();
         }
     }
 }
@@ -89,11 +89,11 @@ pub(crate) struct EventStream {
     written: Instant,
     timer: Pin<Box<Sleep>>,
     /// Keeps the connection from counting as idle.
-    active: Active,
+    active: ActiveRequest,
 }
 
 impl EventStream {
-    pub(crate) fn new(first: Bytes, events: Events, interval: Duration, active: Active) -> Self {
+    pub(crate) fn new(first: Bytes, events: Events, interval: Duration, active: ActiveRequest) -> Self {
         // A timer of length zero would never let the stream rest.
         let interval = interval.max(Duration::from_millis(10));
         let written = Instant::now();
@@ -117,7 +117,7 @@ impl EventStream {
                 return Poll::Ready(Some(chunk));
             }
         }
-        if self.active.takes_comment() {
+        if self.active.take_comment_request() {
             self.written = Instant::now();
             return Poll::Ready(Some(self.comment()));
         }
@@ -143,13 +143,13 @@ impl EventStream {
 
     /// A few bytes that count nowhere, and show like all others whether the client reads.
     fn sign(&self, bytes: Bytes) -> Chunk {
-        Chunk::new(bytes, Some(Hold::none(self.active.again())))
+        Chunk::new(bytes, Some(Hold::none(self.active.duplicate())))
     }
 
     /// An event that counts until it is written. Without memory for it, an answer becomes words that say so, and anything
     /// else is left out.
     fn counted(&mut self, mut event: Outgoing) -> Option<Chunk> {
-        let mut held = Hold::none(self.active.again());
+        let mut held = Hold::none(self.active.duplicate());
         let large = large_event(&event);
         // What is not written chunk by chunk is copied once more.
         let own = if large.is_some() { event.data.own_len() } else { event.data.len() };
@@ -165,7 +165,7 @@ impl EventStream {
     }
 
     /// The first chunk of a large event; the others wait. The last one holds what the whole takes.
-    fn divide(&mut self, chunks: [Bytes; 3], held: Hold<Active>) -> Chunk {
+    fn divide(&mut self, chunks: [Bytes; 3], held: Hold<ActiveRequest>) -> Chunk {
         let [first, middle, last] = chunks;
         let (first, middle) = (self.sign(first), self.sign(middle));
         self.rest.extend([middle, Chunk::new(last, Some(held))]);
@@ -235,7 +235,7 @@ where
                 let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
                 left.next().map(|chunk| {
                     // Each of them shows whether the client reads.
-                    let more = left.next().and(held.as_ref()).map(|held| Hold::none(held.by().again()));
+                    let more = left.next().and(held.as_ref()).map(|held| Hold::none(held.by().duplicate()));
                     let held = more.or_else(|| held.take());
                     Chunk::new(std::mem::take(chunk), held)
                 })
@@ -270,7 +270,7 @@ where
 }
 
 /// A reply as an HTTP response. `held` is what its body takes.
-pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<Active>) -> Response<Outflow<B>> {
+pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<ActiveRequest>) -> Response<Outflow<B>> {
     match reply {
         Reply::Message { status, mut headers, body } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -284,7 +284,7 @@ pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<Active>)
         }
         Reply::Empty { status, headers } => assemble(status, headers, Outflow::empty()),
         Reply::Stream { headers, events } => {
-            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().again()))
+            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()))
         }
     }
 }

@@ -6,11 +6,11 @@ use http::header::{
 };
 use http::{HeaderMap, Version};
 
+use crate::connection::ConnectionState;
 use crate::refusal::Refusal;
-use crate::watch::Pulse;
 
 /// One way to say where the body ends, and nothing expected that is not done. RFC 9112, 6.1 and 6.3; RFC 9110, 10.1.1.
-pub(crate) fn check_framing(version: Version, headers: &HeaderMap, pulse: &Pulse) -> Result<(), Refusal> {
+pub(crate) fn check_framing(version: Version, headers: &HeaderMap, state: &ConnectionState) -> Result<(), Refusal> {
     if let Some(expectation) = headers.get(EXPECT) {
         let several = headers.get_all(EXPECT).iter().nth(1).is_some();
         if several || !expectation.as_bytes().eq_ignore_ascii_case(b"100-continue") {
@@ -21,11 +21,11 @@ pub(crate) fn check_framing(version: Version, headers: &HeaderMap, pulse: &Pulse
         return Ok(());
     }
     let Some(coding) = headers.get(TRANSFER_ENCODING) else {
-        pulse.lengths.forget(usize::from(headers.contains_key(CONTENT_LENGTH)));
+        state.content_lengths.forget(usize::from(headers.contains_key(CONTENT_LENGTH)));
         return Ok(());
     };
     let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
-    if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || pulse.lengths.any() {
+    if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || state.content_lengths.any() {
         return Err(Refusal::Framing);
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::watch::{Candidate, Connections};
+use crate::connection::{Connections, EvictionCandidate};
 
 /// See the module.
 pub(crate) struct Slots {
@@ -102,7 +102,8 @@ impl Slots {
             return leaving;
         }
         let some = (of / 64).max(wanted - leaving).min(candidates.len());
-        let idlest = |candidate: &Candidate| (candidate.authenticated, Reverse(candidate.ticks), candidate.number);
+        let idlest =
+            |candidate: &EvictionCandidate| (candidate.authenticated, Reverse(candidate.ticks), candidate.number);
         if some < candidates.len() {
             candidates.select_nth_unstable_by_key(some, idlest);
         }

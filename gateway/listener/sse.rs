@@ -22,12 +22,12 @@ use tokio::sync::mpsc;
 
 use crate::Handler;
 use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
+use crate::connection::ActiveRequest;
 use crate::exchange::{Link, Reaction, preflight};
 use crate::fallback::Fallback;
 use crate::outflow::{EventStream, respond, stream};
 use crate::refusal::Refusal;
 use crate::request_headers::check_post;
-use crate::watch::Active;
 
 /// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
 const DEPTH: usize = 128;
@@ -92,7 +92,7 @@ pub(crate) async fn open<H: Handler, F: Fallback>(
     link: &Link<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
-    active: Active,
+    active: ActiveRequest,
 ) -> Result<Reaction<F>, Refusal> {
     let (parts, _) = request.into_parts();
     match parts.method {
@@ -138,7 +138,7 @@ pub(crate) async fn message<H: Handler, F: Fallback>(
     let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
     let principal = match link.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(link.pulse.begin()))),
+        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(link.state.begin_request()))),
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
@@ -154,7 +154,7 @@ pub(crate) async fn message<H: Handler, F: Fallback>(
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
     let handler = Arc::clone(&link.handler);
     if !matches!(jsonrpc::parse(body, DEPTH, SentBy::Client), Ok(Message::Request(_))) {
-        return Ok(respond(handler.handle(exchange).await, keep_alive, Hold::none(link.pulse.begin())));
+        return Ok(respond(handler.handle(exchange).await, keep_alive, Hold::none(link.state.begin_request())));
     }
     let gone = session.out.clone();
     let work = async move {
@@ -174,7 +174,7 @@ pub(crate) async fn message<H: Handler, F: Fallback>(
         tokio::spawn(work);
     }
     let accepted = Reply::Empty { status: http::StatusCode::ACCEPTED, headers: HeaderMap::new() };
-    Ok(respond(accepted, keep_alive, Hold::none(link.pulse.begin())))
+    Ok(respond(accepted, keep_alive, Hold::none(link.state.begin_request())))
 }
 
 fn session_id(query: Option<&str>) -> &str {

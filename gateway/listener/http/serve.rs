@@ -18,24 +18,24 @@ use tokio_rustls::TlsAcceptor;
 
 use super::App;
 use crate::Handler;
+use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::exchange::{Link, answer};
 use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
-use crate::watch::{self, Entry, Meter, Order, Pulse, Wire};
 
 /// One connection, from its first byte to its last.
 pub(super) async fn serve<H: Handler, F: Fallback>(
     app: Arc<App<H, F>>,
-    entry: Entry,
+    entry: Registration,
     stream: TcpStream,
     remote: SocketAddr,
     slot: Slot,
 ) {
-    let (known, handler) = (Arc::clone(&entry.pulse), Arc::clone(&app.handler));
+    let (known, handler) = (Arc::clone(&entry.state), Arc::clone(&app.handler));
     let write = app.shared.config.limits.write_timeout;
-    watch::run(entry, Box::pin(speak(app, Arc::clone(&known), stream, remote))).await;
-    if known.order() == Order::Unread {
+    connection::run_connection(entry, Box::pin(speak(app, Arc::clone(&known), stream, remote))).await;
+    if known.close_reason() == CloseReason::UnreadAnswer {
         let seconds = write.as_secs();
         tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
         let words = format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
@@ -46,23 +46,28 @@ pub(super) async fn serve<H: Handler, F: Fallback>(
 
 /// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a connection takes the memory of
 /// the one that it needs.
-async fn speak<H: Handler, F: Fallback>(app: Arc<App<H, F>>, pulse: Arc<Pulse>, stream: TcpStream, remote: SocketAddr) {
+async fn speak<H: Handler, F: Fallback>(
+    app: Arc<App<H, F>>,
+    state: Arc<ConnectionState>,
+    stream: TcpStream,
+    remote: SocketAddr,
+) {
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
     let link = Link {
         shared: Arc::clone(&app.shared),
         handler: Arc::clone(&app.handler),
         fallback: app.fallback.clone(),
-        pulse: Arc::clone(&pulse),
+        state: Arc::clone(&state),
         remote,
         local: local.ip().to_canonical(),
         certificate: None,
         host: OnceLock::new(),
     };
     if let Some(identity) = &app.identity {
-        Box::pin(speak_tls(&app, identity.acceptor(), link, Meter::new(stream, pulse))).await;
+        Box::pin(speak_tls(&app, identity.acceptor(), link, MeteredSocket::new(stream, state))).await;
     } else if let Ok(two) = opens_http2(&stream).await {
-        speak_http(&app, link, Meter::new(stream, pulse), two).await;
+        speak_http(&app, link, MeteredSocket::new(stream, state), two).await;
     }
 }
 
@@ -70,7 +75,7 @@ async fn speak_tls<H: Handler, F: Fallback>(
     app: &App<H, F>,
     acceptor: TlsAcceptor,
     mut link: Link<H, F>,
-    stream: Meter<TcpStream>,
+    stream: MeteredSocket<TcpStream>,
 ) {
     let stream = match Box::pin(acceptor.accept(stream)).await {
         Ok(stream) => stream,
@@ -108,26 +113,26 @@ where
     F: Fallback,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let pulse = Arc::clone(&link.pulse);
-    pulse.speaks(two);
-    let io = TokioIo::new(Wire::new(stream, Arc::clone(&pulse)));
+    let state = Arc::clone(&link.state);
+    state.set_protocol(two);
+    let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
     let (link, futures) = (Arc::new(link), Arc::clone(&app.futures));
     let service = service_fn(move |request| futures.run(answer(Arc::clone(&link), request)));
     if two {
-        Box::pin(drive(app.http.two.serve_connection(io, service), pulse))
+        Box::pin(drive(app.http.two.serve_connection(io, service), state))
     } else {
-        Box::pin(drive(app.http.one.serve_connection(io, service), pulse))
+        Box::pin(drive(app.http.one.serve_connection(io, service), state))
     }
 }
 
 /// Polls a connection to its end, and tells it to finish when it is told so.
-async fn drive<C>(mut connection: C, pulse: Arc<Pulse>)
+async fn drive<C>(mut connection: C, state: Arc<ConnectionState>)
 where
     C: GracefulConnection<Error: Display> + Unpin,
 {
     let mut told = false;
     let ended = std::future::poll_fn(|cx| {
-        if !told && pulse.order() == Order::Close {
+        if !told && state.close_reason() == CloseReason::Graceful {
             told = true;
             Pin::new(&mut connection).graceful_shutdown();
         }

@@ -10,7 +10,7 @@ use lockgate_admission::budget::SMALL;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::watch::Pulse;
+use crate::connection::ConnectionState;
 
 type Flow = Outflow<Empty<Bytes>>;
 
@@ -18,7 +18,7 @@ fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    (send, respond(reply, interval, Hold::none(Pulse::alone().begin())).into_body())
+    (send, respond(reply, interval, Hold::none(ConnectionState::untracked().begin_request())).into_body())
 }
 
 async fn chunk(flow: &mut Flow) -> Option<Chunk> {
@@ -81,19 +81,19 @@ async fn texts_know_their_length_and_are_not_copied() {
     assert!(Flow::empty().is_end_stream());
 }
 
-/// A pulse, its account, and an answer in three pieces of which it holds 30 bytes.
-fn spliced() -> (Arc<Pulse>, Flow) {
-    let pulse = Pulse::alone();
-    let mut held = Hold::none(pulse.begin());
+/// A state, its account, and an answer in three pieces of which it holds 30 bytes.
+fn spliced() -> (Arc<ConnectionState>, Flow) {
+    let state = ConnectionState::untracked();
+    let mut held = Hold::none(state.begin_request());
     held.grow(30).unwrap();
     let chunks = ["<head>", "middle", ""].map(|text| Bytes::from_static(text.as_bytes()));
-    (pulse, Outflow::Spliced { chunks, held: Some(held) })
+    (state, Outflow::Spliced { chunks, held: Some(held) })
 }
 
 #[tokio::test]
 async fn an_answer_counts_until_its_last_byte_is_written() {
-    let (pulse, mut flow) = spliced();
-    let used = || pulse.begin().as_ref().used();
+    let (state, mut flow) = spliced();
+    let used = || state.begin_request().as_ref().used();
     drop(chunk(&mut flow).await.unwrap());
     assert_eq!(used(), 30);
     let mut last = chunk(&mut flow).await.unwrap();
@@ -103,24 +103,24 @@ async fn an_answer_counts_until_its_last_byte_is_written() {
     drop(last);
     assert_eq!(used(), 0);
     // Nobody took any of it.
-    let (pulse, flow) = spliced();
+    let (state, flow) = spliced();
     drop(flow);
-    assert_eq!(pulse.begin().as_ref().used(), 0);
+    assert_eq!(state.begin_request().as_ref().used(), 0);
 }
 
 #[tokio::test]
 async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() {
-    let pulse = Pulse::alone();
-    let used = || pulse.begin().as_ref().used();
+    let state = ConnectionState::untracked();
+    let used = || state.begin_request().as_ref().used();
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    let mut flow: Flow = respond(reply, Duration::from_secs(15), Hold::none(pulse.begin())).into_body();
+    let mut flow: Flow = respond(reply, Duration::from_secs(15), Hold::none(state.begin_request())).into_body();
     send.send(outgoing(None, "{\"a\":1}", None)).unwrap();
     let written = chunk(&mut flow).await.unwrap();
     assert_eq!(used(), 7);
     drop(written);
-    let mut others = Hold::none(pulse.begin());
+    let mut others = Hold::none(state.begin_request());
     others.grow(1000).unwrap();
     let large = "x".repeat(SMALL);
     let note = format!("{{\"method\":\"{large}\"}}");

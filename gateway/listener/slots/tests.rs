@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_admission::budget::Budget;
 
 use super::*;
-use crate::watch::Order;
+use crate::connection::CloseReason;
 
 const TICK: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,32 +23,36 @@ fn the_idlest_stranger_goes_and_nobody_who_is_busy() {
     slots.add_loop(&connections);
     let held: Vec<_> = (1..=3).map(|n| slots.take(ip(n)).unwrap().unwrap()).collect();
     let (busy, known) = (connections.add(ip(1)), connections.add(ip(2)));
-    let _active = busy.pulse.begin();
-    drop(known.pulse.begin());
-    known.pulse.authenticate();
+    let _active = busy.state.begin_request();
+    drop(known.state.begin_request());
+    known.state.mark_authenticated();
     connections.sweep(TICK, HOUR, HOUR);
     let (old, young) = (connections.add(ip(3)), connections.add(ip(3)));
     connections.sweep(TICK, HOUR, HOUR);
     let youngest = connections.add(ip(3));
     assert!(slots.take(ip(4)).unwrap().is_none());
-    let orders = || [&busy, &known, &old, &young, &youngest].map(|entry| entry.pulse.order());
+    let orders = || [&busy, &known, &old, &young, &youngest].map(|entry| entry.state.close_reason());
     for _ in 0..3 {
         assert_eq!(slots.make_room(), 1);
     }
-    assert_eq!(orders(), [Order::Open, Order::Open, Order::Cut, Order::Open, Order::Open], "one is about to end");
+    assert_eq!(
+        orders(),
+        [CloseReason::None, CloseReason::None, CloseReason::Abort, CloseReason::None, CloseReason::None],
+        "one is about to end"
+    );
     drop(old);
     assert_eq!(slots.make_room(), 1);
-    assert_eq!([&young, &youngest].map(|entry| entry.pulse.order()), [Order::Cut, Order::Open]);
+    assert_eq!([&young, &youngest].map(|entry| entry.state.close_reason()), [CloseReason::Abort, CloseReason::None]);
     drop(young);
     assert_eq!(slots.make_room(), 1);
-    assert_eq!(youngest.pulse.order(), Order::Cut);
+    assert_eq!(youngest.state.close_reason(), CloseReason::Abort);
     drop(youngest);
     assert_eq!(slots.make_room(), 0, "a known one may rest for a while");
     for _ in 0..10 {
         connections.sweep(TICK, HOUR, HOUR);
     }
     assert_eq!(slots.make_room(), 1);
-    assert_eq!([&busy, &known].map(|entry| entry.pulse.order()), [Order::Open, Order::Close]);
+    assert_eq!([&busy, &known].map(|entry| entry.state.close_reason()), [CloseReason::None, CloseReason::Graceful]);
     drop(held);
     assert!(slots.take(ip(4)).unwrap().is_some());
 }
@@ -61,12 +65,12 @@ fn one_address_has_a_bound_of_its_own() {
     let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
     let held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(mapped).unwrap().unwrap()];
     let (one, other) = (connections.add(ip(1)), connections.add(ip(2)));
-    let active = one.pulse.begin();
+    let active = one.state.begin_request();
     assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after: None }), "nobody knows how long it is busy");
     assert!(slots.take(ip(2)).unwrap().is_some());
     drop(active);
     assert!(slots.take(ip(1)).unwrap().is_some(), "an idle one of the same address makes room");
-    assert_eq!((one.pulse.order(), other.pulse.order()), (Order::Cut, Order::Open));
+    assert_eq!((one.state.close_reason(), other.state.close_reason()), (CloseReason::Abort, CloseReason::None));
     drop(held);
     assert!(slots.addresses.lock().is_empty());
 }
@@ -80,10 +84,10 @@ fn whoever_is_refused_hears_when_one_may_go() {
     let _held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(ip(1)).unwrap().unwrap()];
     let known = [connections.add(ip(1)), connections.add(ip(1))];
     for entry in &known {
-        drop(entry.pulse.begin());
-        entry.pulse.authenticate();
+        drop(entry.state.begin_request());
+        entry.state.mark_authenticated();
     }
-    let _busy = known[0].pulse.begin();
+    let _busy = known[0].state.begin_request();
     for _ in 0..4 {
         connections.sweep(TICK, HOUR, HOUR);
     }
@@ -103,6 +107,6 @@ fn a_burst_ends_no_more_than_it_needs() {
         held.push(slots.take(ip(1)).unwrap().unwrap());
         open.push(connections.add(ip(1)));
     }
-    let orders: Vec<Order> = open.iter().map(|entry| entry.pulse.order()).collect();
-    assert_eq!(orders, [[Order::Cut; 3].as_slice(), &[Order::Open; 4]].concat());
+    let orders: Vec<CloseReason> = open.iter().map(|entry| entry.state.close_reason()).collect();
+    assert_eq!(orders, [[CloseReason::Abort; 3].as_slice(), &[CloseReason::None; 4]].concat());
 }

@@ -7,9 +7,9 @@ const LINE: &[u8] = b"\ncontent-length:";
 
 /// Lines that were read and belong to no request yet.
 #[derive(Default)]
-pub(crate) struct LengthLines(AtomicUsize);
+pub(crate) struct ContentLengthCount(AtomicUsize);
 
-impl LengthLines {
+impl ContentLengthCount {
     pub(crate) fn add(&self, lines: usize) {
         if lines > 0 {
             self.0.fetch_add(lines, Ordering::Relaxed);
@@ -30,9 +30,9 @@ impl LengthLines {
 
 /// How much of [`LINE`] the end of the last read may be.
 #[derive(Default)]
-pub(crate) struct LineScan(usize);
+pub(crate) struct ContentLengthScanner(usize);
 
-impl LineScan {
+impl ContentLengthScanner {
     /// Lines that are complete with these bytes.
     pub(crate) fn count(&mut self, mut bytes: &[u8]) -> usize {
         let mut found = 0;
@@ -65,10 +65,10 @@ mod tests {
             b"POST / HTTP/1.1\r\nContent-Length: 5\r\nX: content-length:\r\n\nCONTENT-LENGTH:7\n\ncontent-lengt\n";
         for cut in 0..text.len() {
             let (one, two) = text.split_at(cut);
-            let mut scan = LineScan::default();
+            let mut scan = ContentLengthScanner::default();
             assert_eq!(scan.count(one) + scan.count(two), 2, "{cut}");
         }
-        let mut scan = LineScan::default();
+        let mut scan = ContentLengthScanner::default();
         assert_eq!(text.iter().map(|byte| scan.count(&[*byte])).sum::<usize>(), 2);
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use super::Pulse;
+use super::state::ConnectionState;
 
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// How long after the end of what a client sends it is first asked, and then how long until the next time, which doubles.
@@ -38,7 +38,12 @@ struct Ended {
 
 impl HalfClose {
     /// Looks whether the client is still there; call it when nothing else is half written. An error means that it has left.
-    pub(super) fn poll<T>(&mut self, mut io: Pin<&mut T>, pulse: &Pulse, cx: &mut Context<'_>) -> io::Result<()>
+    pub(super) fn poll<T>(
+        &mut self,
+        mut io: Pin<&mut T>,
+        state: &ConnectionState,
+        cx: &mut Context<'_>,
+    ) -> io::Result<()>
     where
         T: AsyncRead + AsyncWrite,
     {
@@ -46,7 +51,7 @@ impl HalfClose {
             if !self.poll_end(io.as_mut(), cx)? {
                 return Ok(());
             }
-            if pulse.is_http10() {
+            if state.is_http10() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             self.ended = Some(Box::new(Ended::new()));
@@ -55,8 +60,8 @@ impl HalfClose {
         while ended.timer.as_mut().poll(cx).is_ready() {
             ended.pause = (ended.pause * 2).min(LAST);
             ended.timer.as_mut().reset(Instant::now() + ended.pause);
-            if pulse.is_answering() {
-                pulse.request_comment();
+            if state.is_answering() {
+                state.request_comment();
                 cx.waker().wake_by_ref();
             } else if ended.interim.is_empty() {
                 ended.interim = INTERIM;

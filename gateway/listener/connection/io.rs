@@ -1,4 +1,4 @@
-//! A connection's bytes on their way, noted in its pulse: above TLS what comes in, below it what the peer really takes.
+//! A connection's bytes on their way, noted in its state: above TLS what comes in, below it what the peer really takes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,36 +7,36 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::content_length::ContentLengthScanner;
 use super::half_close::HalfClose;
-use super::lengths::LineScan;
-use super::{Order, Pulse};
+use super::state::{CloseReason, ConnectionState};
 
 /// What is written to a client that does not finish its headers.
 const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 pin_project_lite::pin_project! {
-    /// A connection's bytes as HTTP sees them: what comes is noted in its pulse, and a late client is told so.
-    pub(crate) struct Wire<T> {
+    /// A connection's bytes as HTTP sees them: what comes is noted in its state, and a late client is told so.
+    pub(crate) struct HttpIo<T> {
         #[pin]
         io: T,
-        pulse: Arc<Pulse>,
+        state: Arc<ConnectionState>,
         late: usize,
-        scan: LineScan,
+        scan: ContentLengthScanner,
         half_close: HalfClose,
     }
 }
 
-impl<T> Wire<T> {
-    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse, late: 0, scan: LineScan::default(), half_close: HalfClose::default() }
+impl<T> HttpIo<T> {
+    pub(crate) fn new(io: T, state: Arc<ConnectionState>) -> Self {
+        Self { io, state, late: 0, scan: ContentLengthScanner::default(), half_close: HalfClose::default() }
     }
 }
 
-impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
+impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let mut this = self.project();
-        if this.pulse.order() == Order::Late {
-            while this.pulse.heard.load(Ordering::Relaxed) && *this.late < LATE.len() {
+        if this.state.close_reason() == CloseReason::LateHeaders {
+            while this.state.received.load(Ordering::Relaxed) && *this.late < LATE.len() {
                 let rest = LATE.get(*this.late..).unwrap_or_default();
                 match this.io.as_mut().poll_write(cx, rest) {
                     Poll::Ready(Ok(n)) if n > 0 => *this.late += n,
@@ -53,17 +53,17 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for Wire<T> {
         if !new.is_empty() && read.is_pending() {
             read = Poll::Ready(Ok(()));
         }
-        if !new.is_empty() && !this.pulse.heard.load(Ordering::Relaxed) {
-            this.pulse.heard.store(true, Ordering::Relaxed);
+        if !new.is_empty() && !this.state.received.load(Ordering::Relaxed) {
+            this.state.received.store(true, Ordering::Relaxed);
         }
-        if !this.pulse.http2.load(Ordering::Relaxed) {
-            this.pulse.lengths.add(this.scan.count(new));
+        if !this.state.http2.load(Ordering::Relaxed) {
+            this.state.content_lengths.add(this.scan.count(new));
         }
         read
     }
 }
 
-impl<T: AsyncRead + AsyncWrite> AsyncWrite for Wire<T> {
+impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         let mut this = self.project();
         ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
@@ -87,8 +87,8 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for Wire<T> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         let mut this = self.project();
         // HTTP/1 comes here whenever it has looked at everything, and has nothing left to write.
-        if this.pulse.awaits_answer() {
-            this.half_close.poll(this.io.as_mut(), this.pulse, cx)?;
+        if this.state.awaits_answer() {
+            this.half_close.poll(this.io.as_mut(), this.state, cx)?;
         }
         this.io.poll_flush(cx)
     }
@@ -100,42 +100,42 @@ impl<T: AsyncRead + AsyncWrite> AsyncWrite for Wire<T> {
 
 pin_project_lite::pin_project! {
     /// The socket itself: notes whether the peer takes what is written.
-    pub(crate) struct Meter<T> {
+    pub(crate) struct MeteredSocket<T> {
         #[pin]
         io: T,
-        pulse: Arc<Pulse>,
+        state: Arc<ConnectionState>,
     }
 }
 
-impl<T> Meter<T> {
-    pub(crate) fn new(io: T, pulse: Arc<Pulse>) -> Self {
-        Self { io, pulse }
+impl<T> MeteredSocket<T> {
+    pub(crate) fn new(io: T, state: Arc<ConnectionState>) -> Self {
+        Self { io, state }
     }
 }
 
-impl<T: AsyncRead> AsyncRead for Meter<T> {
+impl<T: AsyncRead> AsyncRead for MeteredSocket<T> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         self.project().io.poll_read(cx, buf)
     }
 }
 
-impl<T: AsyncWrite> Meter<T> {
-    fn note(pulse: &Pulse, written: &Poll<std::io::Result<usize>>) {
-        let stuck = written.is_pending();
-        if pulse.stuck.load(Ordering::Relaxed) != stuck {
-            pulse.stuck.store(stuck, Ordering::Relaxed);
+impl<T: AsyncWrite> MeteredSocket<T> {
+    fn note(state: &ConnectionState, written: &Poll<std::io::Result<usize>>) {
+        let write_blocked = written.is_pending();
+        if state.write_blocked.load(Ordering::Relaxed) != write_blocked {
+            state.write_blocked.store(write_blocked, Ordering::Relaxed);
         }
-        if !stuck && !pulse.wrote.load(Ordering::Relaxed) {
-            pulse.wrote.store(true, Ordering::Relaxed);
+        if !write_blocked && !state.wrote.load(Ordering::Relaxed) {
+            state.wrote.store(true, Ordering::Relaxed);
         }
     }
 }
 
-impl<T: AsyncWrite> AsyncWrite for Meter<T> {
+impl<T: AsyncWrite> AsyncWrite for MeteredSocket<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
         let this = self.project();
         let written = this.io.poll_write(cx, buf);
-        Self::note(this.pulse, &written);
+        Self::note(this.state, &written);
         written
     }
 
@@ -146,7 +146,7 @@ impl<T: AsyncWrite> AsyncWrite for Meter<T> {
     ) -> Poll<std::io::Result<usize>> {
         let this = self.project();
         let written = this.io.poll_write_vectored(cx, bufs);
-        Self::note(this.pulse, &written);
+        Self::note(this.state, &written);
         written
     }
 

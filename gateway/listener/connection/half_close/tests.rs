@@ -8,24 +8,25 @@ use lockgate_proxy::transport::{Exchange, ExchangeKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 
-use super::super::{Active, Wire};
+use super::super::io::HttpIo;
+use super::super::state::ActiveRequest;
 use super::*;
 use crate::fake::{config, fake, message, post, start};
 
 const ANSWER: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// A connection on which a request runs, and whose client has ended its side.
-async fn half_closed(buffer: usize) -> (DuplexStream, Wire<DuplexStream>, Arc<Pulse>, Active) {
+async fn half_closed(buffer: usize) -> (DuplexStream, HttpIo<DuplexStream>, Arc<ConnectionState>, ActiveRequest) {
     let (mut client, server) = tokio::io::duplex(buffer);
     client.shutdown().await.unwrap();
-    let pulse = Pulse::alone();
-    let active = pulse.begin();
-    (client, Wire::new(server, Arc::clone(&pulse)), pulse, active)
+    let state = ConnectionState::untracked();
+    let active = state.begin_request();
+    (client, HttpIo::new(server, Arc::clone(&state)), state, active)
 }
 
 /// Polls a connection as HTTP does while it waits for the answer.
-async fn wait(wire: &mut Wire<DuplexStream>, time: Duration) -> io::Result<()> {
-    let polled = std::future::poll_fn(|cx| match Pin::new(&mut *wire).poll_flush(cx) {
+async fn wait(io: &mut HttpIo<DuplexStream>, time: Duration) -> io::Result<()> {
+    let polled = std::future::poll_fn(|cx| match Pin::new(&mut *io).poll_flush(cx) {
         Poll::Ready(Ok(())) => Poll::Pending,
         other => other,
     });
@@ -34,10 +35,10 @@ async fn wait(wire: &mut Wire<DuplexStream>, time: Duration) -> io::Result<()> {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_waits_is_asked_at_growing_pauses() {
-    let (mut client, mut wire, _pulse, _active) = half_closed(1 << 16).await;
+    let (mut client, mut io, _state, _active) = half_closed(1 << 16).await;
     let mut interim = [0; 4096];
     for (seconds, count) in [(1, 3), (59, 7), (60, 4)] {
-        wait(&mut wire, Duration::from_secs(seconds)).await.unwrap();
+        wait(&mut io, Duration::from_secs(seconds)).await.unwrap();
         let n = client.read(&mut interim).await.unwrap();
         assert_eq!(&interim[..n], INTERIM.repeat(count), "{seconds} s later");
     }
@@ -45,11 +46,11 @@ async fn a_client_that_waits_is_asked_at_growing_pauses() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_does_not_stand_within_an_interim_one() {
-    let (mut client, mut wire, pulse, _active) = half_closed(3).await;
+    let (mut client, mut io, state, _active) = half_closed(3).await;
     let serve = async move {
-        wait(&mut wire, FIRST + FIRST / 2).await.unwrap();
-        pulse.answers();
-        wire.write_all(ANSWER.as_bytes()).await.unwrap();
+        wait(&mut io, FIRST + FIRST / 2).await.unwrap();
+        state.mark_answering();
+        io.write_all(ANSWER.as_bytes()).await.unwrap();
     };
     let mut text = String::new();
     let (read, ()) = tokio::join!(client.read_to_string(&mut text), serve);
@@ -59,21 +60,21 @@ async fn an_answer_does_not_stand_within_an_interim_one() {
 
 #[tokio::test(start_paused = true)]
 async fn within_an_event_stream_a_comment_is_asked_for() {
-    let (client, mut wire, pulse, active) = half_closed(1 << 16).await;
-    pulse.answers();
-    assert!(!active.takes_comment());
-    wait(&mut wire, FIRST).await.unwrap();
-    assert!(active.takes_comment() && !active.takes_comment(), "once");
-    wait(&mut wire, FIRST * 2).await.unwrap();
-    assert!(active.takes_comment());
+    let (client, mut io, state, active) = half_closed(1 << 16).await;
+    state.mark_answering();
+    assert!(!active.take_comment_request());
+    wait(&mut io, FIRST).await.unwrap();
+    assert!(active.take_comment_request() && !active.take_comment_request(), "once");
+    wait(&mut io, FIRST * 2).await.unwrap();
+    assert!(active.take_comment_request());
     drop(client);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_of_http_1_0_has_left() {
-    let (_client, mut wire, pulse, _active) = half_closed(1 << 16).await;
-    pulse.speaks_version(http::Version::HTTP_10);
-    assert!(wait(&mut wire, Duration::ZERO).await.is_err());
+    let (_client, mut io, state, _active) = half_closed(1 << 16).await;
+    state.set_version(http::Version::HTTP_10);
+    assert!(wait(&mut io, Duration::ZERO).await.is_err());
 }
 
 /// The end of what a client sends is not looked for behind its next request, of which nothing is lost.

@@ -5,50 +5,51 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Connections, Order, Phase, Pulse};
+use super::registry::{Connections, Phase};
+use super::state::{CloseReason, ConnectionState};
 
 /// How long a connection that somebody known has used may be idle when slots run out.
 const SPARED: Duration = Duration::from_secs(10);
 
 /// A connection that may go when slots run out.
-pub(crate) struct Candidate {
+pub(crate) struct EvictionCandidate {
     pub authenticated: bool,
     /// Sweeps since something happened.
     pub ticks: u32,
     /// Those that came first have the smallest.
     pub number: u64,
-    pulse: Arc<Pulse>,
+    state: Arc<ConnectionState>,
 }
 
-impl Candidate {
+impl EvictionCandidate {
     /// Ends it: of somebody known at once if nothing has begun, of a stranger whatever it does.
     pub(crate) fn evict(&self) {
-        self.pulse.tell(if self.authenticated { Order::Close } else { Order::Cut });
+        self.state.close(if self.authenticated { CloseReason::Graceful } else { CloseReason::Abort });
     }
 }
 
 impl Connections {
     /// Adds the connections that may go when slots run out. Gives the number of those that are about to end.
-    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<Candidate>) -> usize {
+    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<EvictionCandidate>) -> usize {
         let mut leaving = 0;
-        for (number, watched) in &*self.open.lock() {
-            let pulse = &watched.pulse;
-            if address.is_some_and(|address| address != pulse.address) || pulse.active.load(Ordering::Relaxed) > 0 {
+        for (number, tracked) in &*self.open.lock() {
+            let state = &tracked.state;
+            if address.is_some_and(|address| address != state.address) || state.active.load(Ordering::Relaxed) > 0 {
                 continue;
             }
-            match pulse.order() {
-                Order::Open => {}
+            match state.close_reason() {
+                CloseReason::None => {}
                 // A client of HTTP/2 has a say in when that is.
-                Order::Close if pulse.http2.load(Ordering::Relaxed) => continue,
+                CloseReason::Graceful if state.http2.load(Ordering::Relaxed) => continue,
                 _ => {
                     leaving += 1;
                     continue;
                 }
             }
-            let authenticated = pulse.authenticated.load(Ordering::Relaxed);
-            if !authenticated || watched.phase == Phase::Idle && watched.waited >= SPARED {
-                let (number, ticks) = (*number, watched.ticks);
-                candidates.push(Candidate { authenticated, ticks, number, pulse: Arc::clone(pulse) });
+            let authenticated = state.authenticated.load(Ordering::Relaxed);
+            if !authenticated || tracked.phase == Phase::Idle && tracked.waited >= SPARED {
+                let (number, ticks) = (*number, tracked.ticks);
+                candidates.push(EvictionCandidate { authenticated, ticks, number, state: Arc::clone(state) });
             }
         }
         leaving
@@ -57,9 +58,9 @@ impl Connections {
     /// How long until one of the connections of this address may go.
     pub(crate) fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
         let mut first = None;
-        for watched in self.open.lock().values() {
-            if watched.pulse.address == address && watched.phase == Phase::Idle {
-                let time = SPARED.saturating_sub(watched.waited);
+        for tracked in self.open.lock().values() {
+            if tracked.state.address == address && tracked.phase == Phase::Idle {
+                let time = SPARED.saturating_sub(tracked.waited);
                 first = Some(first.map_or(time, |first: Duration| first.min(time)));
             }
         }
