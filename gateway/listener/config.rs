@@ -42,7 +42,7 @@ pub struct Clients {
     pub required: bool,
 }
 
-/// Bounds on what a connection may send and leave unread. Whoever is turned away by one reads which it was.
+/// BodyBounds on what a connection may send and leave unread. Whoever is turned away by one reads which it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request body, or of one line in stdio mode (413).
@@ -60,7 +60,7 @@ pub struct Limits {
     pub connections_per_address: usize,
 }
 
-/// Bounds on request bodies that are not complete yet.
+/// BodyBounds on request bodies that are not complete yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
     /// Bytes per second that a body has to bring, over five seconds (408).

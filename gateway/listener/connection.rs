@@ -12,5 +12,5 @@ mod state;
 
 pub(crate) use eviction::EvictionCandidate;
 pub(crate) use io::{HttpIo, MeteredSocket};
-pub(crate) use registry::{Connections, IDLE, Registration, run_connection};
+pub(crate) use registry::{Connections, Registration, run_connection};
 pub(crate) use state::{ActiveRequest, CloseReason, ConnectionState};

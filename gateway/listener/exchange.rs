@@ -20,12 +20,12 @@ use tower::ServiceExt;
 use crate::Handler;
 use crate::config::Config;
 use crate::connection::{ActiveRequest, ConnectionState};
+use crate::error::ListenerError;
 use crate::fallback::Fallback;
-use crate::gate::{self, Gate};
-use crate::intake::{self, Account, Bounds};
-use crate::outflow::{Outflow, assemble, plain, respond};
-use crate::refusal::Refusal;
+use crate::origin_check::{self, OriginCheck};
+use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::{accepts, bearer, check_framing, check_post};
+use crate::response_body::{ResponseBody, assemble_response, build_response, plain};
 use crate::slots::Slots;
 use crate::sse::Sessions;
 use crate::unfinished::UnfinishedBodies;
@@ -58,9 +58,9 @@ impl Remote {
 }
 
 /// What all connections of a listener share.
-pub(crate) struct Shared {
+pub(crate) struct ListenerState {
     pub config: Config,
-    pub gate: Gate,
+    pub origin_check: OriginCheck,
     pub sessions: Arc<Sessions>,
     pub unfinished: UnfinishedBodies,
     pub slots: Arc<Slots>,
@@ -69,8 +69,8 @@ pub(crate) struct Shared {
 }
 
 /// What all requests of a connection share.
-pub(crate) struct Link<H, F> {
-    pub shared: Arc<Shared>,
+pub(crate) struct ConnectionContext<H, F> {
+    pub listener: Arc<ListenerState>,
     pub handler: Arc<H>,
     pub fallback: F,
     pub state: Arc<ConnectionState>,
@@ -84,7 +84,7 @@ pub(crate) struct Link<H, F> {
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
-enum Path {
+enum Route {
     Mcp(Endpoint),
     Sse(Endpoint),
     Messages,
@@ -93,13 +93,13 @@ enum Path {
     Fallback,
 }
 
-pub(crate) type Reaction<F> = Response<Outflow<<F as Fallback>::Body>>;
+pub(crate) type ListenerResponse<F> = Response<ResponseBody<<F as Fallback>::Body>>;
 
-impl Shared {
+impl ListenerState {
     pub(crate) fn new(config: Config) -> Self {
         let limits = &config.limits;
         Self {
-            gate: Gate::new(&config),
+            origin_check: OriginCheck::new(&config),
             sessions: Arc::new(Sessions::new(limits.connections)),
             unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
             slots: Slots::new(limits.connections, limits.connections_per_address),
@@ -110,79 +110,84 @@ impl Shared {
 }
 
 /// Answers one request. A client that names its request gets the name back.
-pub(crate) async fn answer<H: Handler, F: Fallback>(
-    link: Arc<Link<H, F>>,
+pub(crate) async fn answer_request<H: Handler, F: Fallback>(
+    context: Arc<ConnectionContext<H, F>>,
     request: Request<Incoming>,
-) -> Result<Reaction<F>, Infallible> {
+) -> Result<ListenerResponse<F>, Infallible> {
     let given = request.headers().get(&REQUEST_ID).cloned();
     let tag = Tag::new(given.as_ref().map(HeaderValue::as_bytes));
     let given = given.filter(|_| tag.given().is_some());
     let version = request.version();
-    link.state.set_version(version);
-    let mut reaction = lockgate_telemetry::request::within(tag, react(&link, request)).await;
-    if let (Ok(reaction), true) = (&mut reaction, link.shared.draining.load(Ordering::Relaxed)) {
+    context.state.set_version(version);
+    let mut response = lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
+    if let (Ok(response), true) = (&mut response, context.listener.draining.load(Ordering::Relaxed)) {
         if version == Version::HTTP_2 {
-            link.state.go_away();
+            context.state.go_away();
         } else {
-            reaction.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
-    if let (Ok(reaction), Some(id)) = (&mut reaction, given) {
-        reaction.headers_mut().insert(REQUEST_ID.clone(), id);
+    if let (Ok(response), Some(id)) = (&mut response, given) {
+        response.headers_mut().insert(REQUEST_ID.clone(), id);
     }
-    link.state.mark_answering();
-    reaction
+    context.state.mark_answering();
+    response
 }
 
-async fn react<H: Handler, F: Fallback>(
-    link: &Link<H, F>,
+async fn route_request<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
     request: Request<Incoming>,
-) -> Result<Reaction<F>, Infallible> {
-    let active = link.state.begin_request();
-    if let Err(refusal) = check_framing(request.version(), request.headers(), &link.state) {
-        return Ok(refuse(&*link.handler, refusal));
+) -> Result<ListenerResponse<F>, Infallible> {
+    let active = context.state.begin_request();
+    if let Err(refusal) = check_framing(request.version(), request.headers(), &context.state) {
+        return Ok(answer_error(&*context.handler, refusal));
     }
-    let origin = match link.shared.gate.admit(request.uri(), request.headers(), link.local, &link.host) {
+    let origin = match context.listener.origin_check.check_request(
+        request.uri(),
+        request.headers(),
+        context.local,
+        &context.host,
+    ) {
         Ok(origin) => origin,
-        Err(refusal) => return Ok(refuse(&*link.handler, refusal)),
+        Err(refusal) => return Ok(answer_error(&*context.handler, refusal)),
     };
-    let reacted = match path(request.uri().path(), link.shared.config.sse) {
-        Path::Mcp(endpoint) => mcp(link, endpoint, request, active).await,
-        Path::Sse(endpoint) => crate::sse::open(link, endpoint, request, active).await,
-        Path::Messages => crate::sse::message(link, request).await,
-        Path::Metadata => match link.handler.metadata(request.uri().path()) {
-            Some(document) => metadata(request.method(), request.headers(), document),
-            None => return Ok(call_fallback(link, request).await),
+    let reacted = match parse_route(request.uri().path(), context.listener.config.sse) {
+        Route::Mcp(endpoint) => answer_mcp(context, endpoint, request, active).await,
+        Route::Sse(endpoint) => crate::sse::open_stream(context, endpoint, request, active).await,
+        Route::Messages => crate::sse::answer_message(context, request).await,
+        Route::Metadata => match context.handler.metadata(request.uri().path()) {
+            Some(document) => answer_metadata(request.method(), request.headers(), document),
+            None => return Ok(call_fallback(context, request).await),
         },
-        Path::Fallback => return Ok(call_fallback(link, request).await),
+        Route::Fallback => return Ok(call_fallback(context, request).await),
     };
-    let mut response = reacted.unwrap_or_else(|refusal| refuse(&*link.handler, refusal));
+    let mut response = reacted.unwrap_or_else(|refusal| answer_error(&*context.handler, refusal));
     if let Some(origin) = origin {
-        gate::expose(response.headers_mut(), origin);
+        origin_check::add_cors_headers(response.headers_mut(), origin);
     }
     Ok(response)
 }
 
-fn refuse<B>(handler: &impl Handler, refusal: Refusal) -> Response<Outflow<B>> {
+fn answer_error<B>(handler: &impl Handler, refusal: ListenerError) -> Response<ResponseBody<B>> {
     refusal.record(handler);
-    refusal.response().map(Outflow::whole)
+    refusal.response().map(ResponseBody::whole)
 }
 
-fn path(path: &str, sse: bool) -> Path {
+fn parse_route(path: &str, sse: bool) -> Route {
     match path {
-        "/mcp" => return Path::Mcp(Endpoint::All),
-        "/sse" if sse => return Path::Sse(Endpoint::All),
-        "/messages" if sse => return Path::Messages,
+        "/mcp" => return Route::Mcp(Endpoint::All),
+        "/sse" if sse => return Route::Sse(Endpoint::All),
+        "/messages" if sse => return Route::Messages,
         _ => {}
     }
     if path.starts_with(WELL_KNOWN) {
-        return Path::Metadata;
+        return Route::Metadata;
     }
     let one = path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')).filter(|(slug, _)| is_slug(slug));
     match one {
-        Some((slug, "mcp")) => Path::Mcp(Endpoint::Server(slug.to_owned())),
-        Some((slug, "sse")) if sse => Path::Sse(Endpoint::Server(slug.to_owned())),
-        _ => Path::Fallback,
+        Some((slug, "mcp")) => Route::Mcp(Endpoint::Server(slug.to_owned())),
+        Some((slug, "sse")) if sse => Route::Sse(Endpoint::Server(slug.to_owned())),
+        _ => Route::Fallback,
     }
 }
 
@@ -192,57 +197,60 @@ fn is_slug(slug: &str) -> bool {
     (1..=128).contains(&slug.len()) && slug.bytes().all(plain)
 }
 
-async fn call_fallback<H: Handler, F: Fallback>(link: &Link<H, F>, mut request: Request<Incoming>) -> Reaction<F> {
-    request.extensions_mut().insert(Remote { address: link.remote, certificate: link.certificate.clone() });
-    match link.fallback.clone().oneshot(request).await {
-        Ok(response) => response.map(|body| Outflow::Fallback { body }),
+async fn call_fallback<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
+    mut request: Request<Incoming>,
+) -> ListenerResponse<F> {
+    request.extensions_mut().insert(Remote { address: context.remote, certificate: context.certificate.clone() });
+    match context.fallback.clone().oneshot(request).await {
+        Ok(response) => response.map(|body| ResponseBody::Fallback { body }),
         Err(never) => match never {},
     }
 }
 
-async fn mcp<H: Handler, F: Fallback>(
-    link: &Link<H, F>,
+async fn answer_mcp<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
     active: ActiveRequest,
-) -> Result<Reaction<F>, Refusal> {
-    let keep_alive = link.shared.config.keep_alive;
+) -> Result<ListenerResponse<F>, ListenerError> {
+    let keep_alive = context.listener.config.keep_alive;
     if request.method() == Method::POST {
-        let (mut headers, body) = open(request);
+        let (mut headers, body) = split_request(request);
         check_post(&headers)?;
-        let credentials = link.credentials(&mut headers)?;
-        let principal = match link.identify(&endpoint, &credentials).await {
+        let credentials = context.credentials(&mut headers)?;
+        let principal = match context.identify(&endpoint, &credentials).await {
             Ok(principal) => principal,
-            Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
+            Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
         };
-        let (body, mut held) = link.read_body(body, &principal, active).await?;
+        let (body, mut held) = context.read_body(body, &principal, active).await?;
         let exchange =
             Exchange { endpoint, peer: credentials.peer, principal, kind: ExchangeKind::Post(body), headers };
-        let reply = link.handler.handle(exchange).await;
-        let reply = fit(&*link.handler, reply, &mut held);
-        return Ok(respond(reply, keep_alive, held));
+        let reply = context.handler.handle(exchange).await;
+        let reply = charge_reply(&*context.handler, reply, &mut held);
+        return Ok(build_response(reply, keep_alive, held));
     }
     let kind = match *request.method() {
         Method::GET => ExchangeKind::Get,
         Method::DELETE => ExchangeKind::Delete,
-        Method::OPTIONS => return Ok(preflight(request.headers(), MCP_METHODS)),
-        _ => return Err(Refusal::Method { allow: MCP_METHODS }),
+        Method::OPTIONS => return Ok(answer_preflight(request.headers(), MCP_METHODS)),
+        _ => return Err(ListenerError::Method { allow: MCP_METHODS }),
     };
-    let (mut headers, _) = open(request);
+    let (mut headers, _) = split_request(request);
     if matches!(kind, ExchangeKind::Get) && !accepts(&headers, &["text/event-stream", "text/*"]) {
-        return Err(Refusal::Accept);
+        return Err(ListenerError::Accept);
     }
-    let credentials = link.credentials(&mut headers)?;
-    let principal = match link.identify(&endpoint, &credentials).await {
+    let credentials = context.credentials(&mut headers)?;
+    let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
+        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let reply = link.handler.handle(Exchange { endpoint, peer: credentials.peer, principal, kind, headers }).await;
-    Ok(respond(reply, keep_alive, Hold::none(active)))
+    let reply = context.handler.handle(Exchange { endpoint, peer: credentials.peer, principal, kind, headers }).await;
+    Ok(build_response(reply, keep_alive, Hold::none(active)))
 }
 
 /// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by words that say so.
-fn fit(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
+fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
     let Reply::Message { body, .. } = &reply else {
         held.shrink(usize::MAX);
         return reply;
@@ -250,19 +258,19 @@ fn fit(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> 
     if held.set(body.own_len()).is_ok() {
         return reply;
     }
-    let refusal = Refusal::Unread;
-    handler.record_rejection(refusal.why(), refusal.wire().2);
+    let refusal = ListenerError::Unread;
+    handler.record_rejection(refusal.why(), refusal.describe().2);
     let body = refusal.text(write::id_of_response(body.start()));
     held.shrink(usize::MAX);
-    Reply::Message { status: refusal.wire().0, headers: HeaderMap::new(), body: Text::Whole(body) }
+    Reply::Message { status: refusal.describe().0, headers: HeaderMap::new(), body: Text::Whole(body) }
 }
 
-fn open(request: Request<Incoming>) -> (HeaderMap, Incoming) {
+fn split_request(request: Request<Incoming>) -> (HeaderMap, Incoming) {
     let (parts, body) = request.into_parts();
     (parts.headers, body)
 }
 
-impl<H: Handler, F> Link<H, F> {
+impl<H: Handler, F> ConnectionContext<H, F> {
     /// Who is behind an exchange on this connection.
     pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
         let principal = self.handler.identify(endpoint, credentials).await?;
@@ -271,7 +279,7 @@ impl<H: Handler, F> Link<H, F> {
     }
 
     /// Takes the credentials of a request on this connection.
-    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, Refusal> {
+    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, ListenerError> {
         let bearer = bearer(headers)?;
         Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
     }
@@ -282,43 +290,47 @@ impl<H: Handler, F> Link<H, F> {
         body: Incoming,
         principal: &Principal,
         budget: P,
-    ) -> Result<(Bytes, Hold<P>), Refusal>
+    ) -> Result<(Bytes, Hold<P>), ListenerError>
     where
-        P: Account,
+        P: HasBudget,
     {
-        let limits = &self.shared.config.limits;
-        let bounds = Bounds {
+        let limits = &self.listener.config.limits;
+        let bounds = BodyBounds {
             bytes: limits.body_bytes,
             time: limits.read_timeout,
-            unfinished: &self.shared.unfinished,
+            unfinished: &self.listener.unfinished,
             connection: &self.state.unfinished,
             principal: principal.key(),
         };
-        intake::read(body, bounds, budget).await
+        request_body::read_body(body, bounds, budget).await
     }
 }
 
 /// Protected resource metadata: public, and the same for everybody.
-fn metadata<B>(method: &Method, headers: &HeaderMap, document: String) -> Result<Response<Outflow<B>>, Refusal> {
+fn answer_metadata<B>(
+    method: &Method,
+    headers: &HeaderMap,
+    document: String,
+) -> Result<Response<ResponseBody<B>>, ListenerError> {
     match *method {
         Method::GET => {}
-        Method::OPTIONS => return Ok(preflight(headers, METADATA_METHODS)),
-        _ => return Err(Refusal::Method { allow: METADATA_METHODS }),
+        Method::OPTIONS => return Ok(answer_preflight(headers, METADATA_METHODS)),
+        _ => return Err(ListenerError::Method { allow: METADATA_METHODS }),
     }
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
-    Ok(assemble(StatusCode::OK, headers, Outflow::whole(document.into())))
+    Ok(assemble_response(StatusCode::OK, headers, ResponseBody::whole(document.into())))
 }
 
 /// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
-pub(crate) fn preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<Outflow<B>> {
+pub(crate) fn answer_preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<ResponseBody<B>> {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, HeaderValue::from_static(methods));
     if request.contains_key(http::header::ORIGIN) {
-        gate::preflight(&mut headers, request, methods);
+        origin_check::add_preflight_headers(&mut headers, request, methods);
     }
-    assemble(StatusCode::NO_CONTENT, headers, Outflow::empty())
+    assemble_response(StatusCode::NO_CONTENT, headers, ResponseBody::empty())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use crate::outflow::BoxError;
+use crate::response_body::BoxError;
 
 /// A service for all other paths, such as an axum router.
 pub trait Fallback:

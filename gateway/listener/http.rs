@@ -21,13 +21,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::Handler;
 use crate::config::{Config, Limits};
 use crate::connection::Connections;
-use crate::exchange::{Reaction, Shared};
+use crate::error;
+use crate::exchange::{ListenerResponse, ListenerState};
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
-use crate::refusal;
 use crate::slots::AddressFull;
-use crate::tls::{self, Identity};
-use serve::serve;
+use crate::tls::{self, ServerCertificate};
+use serve::serve_connection;
 
 const BACKLOG: i32 = 1024;
 /// Requests at once on one HTTP/2 connection.
@@ -53,10 +53,10 @@ pub enum BindError {
 
 /// A bound address that does not accept yet.
 pub struct Server {
-    listener: StdListener,
+    socket: StdListener,
     address: SocketAddr,
-    shared: Arc<Shared>,
-    identity: Option<Arc<Identity>>,
+    listener: Arc<ListenerState>,
+    identity: Option<Arc<ServerCertificate>>,
 }
 
 impl Server {
@@ -66,8 +66,8 @@ impl Server {
     /// [`BindError`].
     pub fn bind(config: Config) -> Result<Self, BindError> {
         let address = config.listen;
-        let listener = listen(address, false).map_err(|cause| BindError::Address { address, cause })?;
-        Self::around(listener, config)
+        let listener = bind_socket(address, false).map_err(|cause| BindError::Address { address, cause })?;
+        Self::new(listener, config)
     }
 
     /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime each. The kernel spreads
@@ -79,26 +79,26 @@ impl Server {
         let address = config.listen;
         let failed = |cause| BindError::Address { address, cause };
         // A shared address could be shared with a stranger: make sure that it is free first.
-        drop(listen(address, false).map_err(failed)?);
-        let first = Self::around(listen(address, true).map_err(failed)?, config)?;
+        drop(bind_socket(address, false).map_err(failed)?);
+        let first = Self::new(bind_socket(address, true).map_err(failed)?, config)?;
         let mut servers = vec![first];
         for _ in 1..loops.max(1) {
             if let Some(first) = servers.first() {
-                let listener = listen(first.address, true).map_err(failed)?;
-                servers.push(first.beside(listener));
+                let listener = bind_socket(first.address, true).map_err(failed)?;
+                servers.push(first.share_with(listener));
             }
         }
         Ok(servers)
     }
 
-    fn around(listener: StdListener, config: Config) -> Result<Self, BindError> {
-        let address = listener.local_addr().map_err(|cause| BindError::Address { address: config.listen, cause })?;
-        let identity = config.tls.clone().map(Identity::load).transpose()?.map(Arc::new);
-        Ok(Self { listener, address, shared: Arc::new(Shared::new(config)), identity })
+    fn new(socket: StdListener, config: Config) -> Result<Self, BindError> {
+        let address = socket.local_addr().map_err(|cause| BindError::Address { address: config.listen, cause })?;
+        let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
+        Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 
-    fn beside(&self, listener: StdListener) -> Self {
-        Self { listener, address: self.address, shared: Arc::clone(&self.shared), identity: self.identity.clone() }
+    fn share_with(&self, socket: StdListener) -> Self {
+        Self { socket, address: self.address, listener: Arc::clone(&self.listener), identity: self.identity.clone() }
     }
 
     /// The bound address, port included.
@@ -110,7 +110,7 @@ impl Server {
     /// What begins its end, also while it runs.
     #[must_use]
     pub fn drain(&self) -> Drain {
-        Drain(Arc::clone(&self.shared))
+        Drain(Arc::clone(&self.listener))
     }
 
     /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and cuts the rest. Gives the
@@ -125,13 +125,13 @@ impl Server {
         shutdown: impl Future<Output = ()> + Send,
         grace: Duration,
     ) -> io::Result<usize> {
-        let listener = TcpListener::from_std(self.listener)?;
+        let socket = TcpListener::from_std(self.socket)?;
         let connections = Connections::new(Arc::clone(handler.budget()));
-        self.shared.slots.add_loop(&connections);
-        let http = Http::new(&self.shared.config.limits);
+        self.listener.slots.add_loop(&connections);
+        let http = Http::new(&self.listener.config.limits);
         let futures = FuturePool::new();
-        let app = Arc::new(App { shared: self.shared, handler, fallback, identity: self.identity, http, futures });
-        let (head, write) = (app.shared.config.limits.read_timeout, app.shared.config.limits.write_timeout);
+        let app = Arc::new(App { listener: self.listener, handler, fallback, identity: self.identity, http, futures });
+        let (head, write) = (app.listener.config.limits.read_timeout, app.listener.config.limits.write_timeout);
         let tick = (head.min(write) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -146,39 +146,39 @@ impl Server {
                 _ = ticks.tick() => {
                     connections.sweep(tick, head, write);
                     if waiting.is_some() {
-                        app.shared.slots.make_room();
+                        app.listener.slots.make_room();
                     }
                     if let Some(identity) = app.identity.as_ref().filter(|_| looked.elapsed() >= RELOAD) {
                         looked = Instant::now();
-                        Arc::clone(identity).look_in_background();
+                        Arc::clone(identity).reload_in_background();
                     }
                 }
-                () = app.shared.slots.freed(), if waiting.is_some() => {
-                    waiting = waiting.take().and_then(|accepted| app.begin(&connections, accepted));
+                () = app.listener.slots.freed(), if waiting.is_some() => {
+                    waiting = waiting.take().and_then(|accepted| app.begin_connection(&connections, accepted));
                 }
-                accepted = accept(&listener), if waiting.is_none() => {
-                    waiting = app.begin(&connections, accepted);
+                accepted = accept_connection(&socket), if waiting.is_none() => {
+                    waiting = app.begin_connection(&connections, accepted);
                     if waiting.is_some() {
-                        app.shared.slots.make_room();
+                        app.listener.slots.make_room();
                     }
                 }
             }
         }
         // Whoever has been accepted by the kernel is answered too.
-        app.shared.draining.store(true, Ordering::Relaxed);
+        app.listener.draining.store(true, Ordering::Relaxed);
         while waiting.is_none()
-            && let Some(Ok(accepted)) = listener.accept().now_or_never()
+            && let Some(Ok(accepted)) = socket.accept().now_or_never()
         {
-            waiting = app.begin(&connections, accepted);
+            waiting = app.begin_connection(&connections, accepted);
         }
-        drop(listener);
-        app.shared.sessions.close();
+        drop(socket);
+        app.listener.sessions.close();
         Ok(connections.drain(grace).await)
     }
 }
 
 /// Begins the end of all servers that share an address.
-pub struct Drain(Arc<Shared>);
+pub struct Drain(Arc<ListenerState>);
 
 impl Drain {
     /// New connections and requests are still answered. Clients are told to make further connections, because these are
@@ -189,7 +189,7 @@ impl Drain {
     }
 }
 
-pub(crate) fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
+pub(crate) fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
@@ -206,7 +206,7 @@ pub(crate) fn listen(address: SocketAddr, shared: bool) -> io::Result<StdListene
 type Accepted = (TcpStream, SocketAddr);
 
 /// The next connection. Survives failing accepts (out of files, a peer that left).
-async fn accept(listener: &TcpListener) -> Accepted {
+async fn accept_connection(listener: &TcpListener) -> Accepted {
     let mut pause = Duration::from_millis(5);
     loop {
         match listener.accept().await {
@@ -222,12 +222,12 @@ async fn accept(listener: &TcpListener) -> Accepted {
 
 /// What all connections of one loop share.
 struct App<H, F: Fallback> {
-    shared: Arc<Shared>,
+    listener: Arc<ListenerState>,
     handler: Arc<H>,
     fallback: F,
-    identity: Option<Arc<Identity>>,
+    identity: Option<Arc<ServerCertificate>>,
     http: Http,
-    futures: Arc<FuturePool<Result<Reaction<F>, Infallible>>>,
+    futures: Arc<FuturePool<Result<ListenerResponse<F>, Infallible>>>,
 }
 
 struct Http {
@@ -252,11 +252,15 @@ impl Http {
 
 impl<H: Handler, F: Fallback> App<H, F> {
     /// Serves a connection, or gives it back while every slot is taken.
-    fn begin(self: &Arc<Self>, connections: &Arc<Connections>, (stream, remote): Accepted) -> Option<Accepted> {
-        match self.shared.slots.take(remote.ip()) {
+    fn begin_connection(
+        self: &Arc<Self>,
+        connections: &Arc<Connections>,
+        (stream, remote): Accepted,
+    ) -> Option<Accepted> {
+        match self.listener.slots.take(remote.ip()) {
             Ok(Some(slot)) => {
                 let entry = connections.add(remote.ip());
-                tokio::spawn(serve(Arc::clone(self), entry, stream, remote, slot));
+                tokio::spawn(serve_connection(Arc::clone(self), entry, stream, remote, slot));
                 None
             }
             Ok(None) => Some((stream, remote)),
@@ -273,7 +277,7 @@ impl<H: Handler, F: Fallback> App<H, F> {
 }
 
 fn address_full(retry_after: Option<Duration>) -> String {
-    match retry_after.map(refusal::retry_after) {
+    match retry_after.map(error::write_retry_after) {
         Some(after) => format!("{FULL}retry-after: {}\r\n\r\n", after.to_str().unwrap_or("1")),
         None => format!("{FULL}\r\n"),
     }

@@ -4,21 +4,21 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
 
-mod bridge;
 mod config;
 mod connection;
+mod error;
 mod exchange;
 #[cfg(test)]
 mod fake;
 mod fallback;
 mod future_pool;
-mod gate;
 mod http;
-mod intake;
 mod operators;
-mod outflow;
-mod refusal;
+mod origin_check;
+mod request_body;
 mod request_headers;
+mod response_body;
+mod session_client;
 mod slots;
 mod sse;
 mod stdio;

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tower::ServiceExt;
 
 use crate::fallback::Fallback;
-use crate::http::{BindError, listen};
+use crate::http::{BindError, bind_socket};
 
 /// Open connections.
 const CONNECTIONS: usize = 128;
@@ -37,7 +37,7 @@ impl OperatorServer {
     /// [`BindError::Address`].
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let failed = |cause| BindError::Address { address, cause };
-        let listener = listen(address, false).map_err(failed)?;
+        let listener = bind_socket(address, false).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }

@@ -7,14 +7,18 @@ use http::header::{
 use http::{HeaderMap, Version};
 
 use crate::connection::ConnectionState;
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 
 /// One way to say where the body ends, and nothing expected that is not done. RFC 9112, 6.1 and 6.3; RFC 9110, 10.1.1.
-pub(crate) fn check_framing(version: Version, headers: &HeaderMap, state: &ConnectionState) -> Result<(), Refusal> {
+pub(crate) fn check_framing(
+    version: Version,
+    headers: &HeaderMap,
+    state: &ConnectionState,
+) -> Result<(), ListenerError> {
     if let Some(expectation) = headers.get(EXPECT) {
         let several = headers.get_all(EXPECT).iter().nth(1).is_some();
         if several || !expectation.as_bytes().eq_ignore_ascii_case(b"100-continue") {
-            return Err(Refusal::Expectation);
+            return Err(ListenerError::Expectation);
         }
     }
     if version == Version::HTTP_2 {
@@ -26,26 +30,26 @@ pub(crate) fn check_framing(version: Version, headers: &HeaderMap, state: &Conne
     };
     let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
     if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || state.content_lengths.any() {
-        return Err(Refusal::Framing);
+        return Err(ListenerError::Framing);
     }
     Ok(())
 }
 
 /// What the headers of a message have to say.
-pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), Refusal> {
+pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some() {
-        return Err(Refusal::ContentTypes);
+        return Err(ListenerError::ContentTypes);
     }
     if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
-        return Err(Refusal::ContentType);
+        return Err(ListenerError::ContentType);
     }
     let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
-        return Err(Refusal::Encoding);
+        return Err(ListenerError::Encoding);
     }
     if !accepts(headers, &["application/json", "text/event-stream", "application/*", "text/*"]) {
-        return Err(Refusal::Accept);
+        return Err(ListenerError::Accept);
     }
     Ok(())
 }
@@ -84,10 +88,10 @@ pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
 }
 
 /// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
-pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, Refusal> {
+pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, ListenerError> {
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
-        return Err(Refusal::Authorization);
+        return Err(ListenerError::Authorization);
     }
     Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
 }

@@ -21,13 +21,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::Handler;
-use crate::bridge::{self, Caller, Queue, SESSION, Waiting};
 use crate::connection::ActiveRequest;
-use crate::exchange::{Link, Reaction, preflight};
+use crate::error::ListenerError;
+use crate::exchange::{ConnectionContext, ListenerResponse, answer_preflight};
 use crate::fallback::Fallback;
-use crate::outflow::{EventStream, respond, stream};
-use crate::refusal::Refusal;
 use crate::request_headers::check_post;
+use crate::response_body::{EventStream, build_response, stream};
+use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
 
 /// Nesting that is looked into to tell requests from notifications; the proxy has its own bound.
 const DEPTH: usize = 128;
@@ -45,12 +45,12 @@ pub(crate) struct Sessions {
 #[derive(Clone)]
 struct Session {
     owner: Arc<Owner>,
-    out: Queue,
+    out: MessageQueue,
 }
 
 /// Whose stream it is, and which session of the proxy it stands for.
 struct Owner {
-    caller: Caller,
+    caller: SessionClient,
     proxied: Mutex<Option<HeaderValue>>,
 }
 
@@ -64,20 +64,20 @@ impl Sessions {
         drop(self.open.lock().take());
     }
 
-    fn add(&self, session: Session) -> Result<String, Refusal> {
+    fn add(&self, session: Session) -> Result<String, ListenerError> {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| Refusal::Busy)?;
+        getrandom::fill(&mut random).map_err(|_| ListenerError::Busy)?;
         let id = format!("{:032x}", u128::from_le_bytes(random));
         let mut open = self.open.lock();
-        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(Refusal::Streams)?;
+        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(ListenerError::Streams)?;
         open.insert(id.clone(), session);
         Ok(id)
     }
 
     /// The session of this id and its endpoint. Whose it is, is not looked at.
-    fn find(&self, id: &str) -> Result<Session, Refusal> {
+    fn find(&self, id: &str) -> Result<Session, ListenerError> {
         let open = self.open.lock();
-        open.as_ref().and_then(|open| open.get(id)).cloned().ok_or(Refusal::NoSession)
+        open.as_ref().and_then(|open| open.get(id)).cloned().ok_or(ListenerError::NoSession)
     }
 
     fn remove(&self, id: &str) {
@@ -88,61 +88,61 @@ impl Sessions {
 }
 
 /// `GET /sse` and `GET /servers/{slug}/sse`: opens a stream and tells where its messages go.
-pub(crate) async fn open<H: Handler, F: Fallback>(
-    link: &Link<H, F>,
+pub(crate) async fn open_stream<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
     endpoint: Endpoint,
     request: Request<Incoming>,
     active: ActiveRequest,
-) -> Result<Reaction<F>, Refusal> {
+) -> Result<ListenerResponse<F>, ListenerError> {
     let (parts, _) = request.into_parts();
     match parts.method {
         Method::GET => {}
-        Method::OPTIONS => return Ok(preflight(&parts.headers, STREAM_METHODS)),
-        _ => return Err(Refusal::Method { allow: STREAM_METHODS }),
+        Method::OPTIONS => return Ok(answer_preflight(&parts.headers, STREAM_METHODS)),
+        _ => return Err(ListenerError::Method { allow: STREAM_METHODS }),
     }
     let mut headers = parts.headers;
-    let keep_alive = link.shared.config.keep_alive;
-    let credentials = link.credentials(&mut headers)?;
-    let principal = match link.identify(&endpoint, &credentials).await {
+    let keep_alive = context.listener.config.keep_alive;
+    let credentials = context.credentials(&mut headers)?;
+    let principal = match context.identify(&endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(active))),
+        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let place = link.handler.stream(&principal).ok_or(Refusal::CallersStreams)?;
-    let caller = Caller { peer: credentials.peer, principal, endpoint };
-    let (out, messages) = Queue::new(link.handler.budget());
+    let place = context.handler.stream(&principal).ok_or(ListenerError::CallersStreams)?;
+    let caller = SessionClient { peer: credentials.peer, principal, endpoint };
+    let (out, messages) = MessageQueue::new(context.handler.budget());
     let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
-    let id = link.shared.sessions.add(Session { owner: Arc::clone(&owner), out })?;
+    let id = context.listener.sessions.add(Session { owner: Arc::clone(&owner), out })?;
     let mut first = BytesMut::new();
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
-    let sessions = Arc::clone(&link.shared.sessions);
-    let events = Messages { messages, id, owner, sessions, handler: Arc::clone(&link.handler), _place: place };
+    let sessions = Arc::clone(&context.listener.sessions);
+    let events = Messages { messages, id, owner, sessions, handler: Arc::clone(&context.handler), _place: place };
     Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
 }
 
 /// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
-pub(crate) async fn message<H: Handler, F: Fallback>(
-    link: &Link<H, F>,
+pub(crate) async fn answer_message<H: Handler, F: Fallback>(
+    context: &ConnectionContext<H, F>,
     request: Request<Incoming>,
-) -> Result<Reaction<F>, Refusal> {
+) -> Result<ListenerResponse<F>, ListenerError> {
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => {}
-        Method::OPTIONS => return Ok(preflight(&parts.headers, MESSAGE_METHODS)),
-        _ => return Err(Refusal::Method { allow: MESSAGE_METHODS }),
+        Method::OPTIONS => return Ok(answer_preflight(&parts.headers, MESSAGE_METHODS)),
+        _ => return Err(ListenerError::Method { allow: MESSAGE_METHODS }),
     }
     let mut headers = parts.headers;
     check_post(&headers)?;
-    let keep_alive = link.shared.config.keep_alive;
-    let credentials = link.credentials(&mut headers)?;
-    let found = link.shared.sessions.find(session_id(parts.uri.query()));
+    let keep_alive = context.listener.config.keep_alive;
+    let credentials = context.credentials(&mut headers)?;
+    let found = context.listener.sessions.find(session_id(parts.uri.query()));
     let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
-    let principal = match link.identify(endpoint, &credentials).await {
+    let principal = match context.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(respond(reply, keep_alive, Hold::none(link.state.begin_request()))),
+        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(context.state.begin_request()))),
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
-    let (body, held) = link.read_body(body, &principal, Arc::clone(link.handler.budget())).await?;
+    let (body, held) = context.read_body(body, &principal, Arc::clone(context.handler.budget())).await?;
 
     headers.remove(SESSION);
     if let Some(proxied) = session.owner.proxied.lock().clone() {
@@ -152,16 +152,20 @@ pub(crate) async fn message<H: Handler, F: Fallback>(
     // The same caller, with what this request's own credential grants.
     caller.principal = principal;
     let exchange = caller.with_headers(ExchangeKind::Post(body.clone()), headers);
-    let handler = Arc::clone(&link.handler);
+    let handler = Arc::clone(&context.handler);
     if !matches!(jsonrpc::parse(body, DEPTH, SentBy::Client), Ok(Message::Request(_))) {
-        return Ok(respond(handler.handle(exchange).await, keep_alive, Hold::none(link.state.begin_request())));
+        return Ok(build_response(
+            handler.handle(exchange).await,
+            keep_alive,
+            Hold::none(context.state.begin_request()),
+        ));
     }
     let gone = session.out.clone();
     let work = async move {
         let reply = handler.handle(exchange).await;
         drop(held);
         session.adopt(&reply, &handler);
-        bridge::pour(reply, &session.out).await;
+        session_client::forward_reply(reply, &session.out).await;
     };
     let mut work = Box::pin(async move {
         tokio::select! {
@@ -174,7 +178,7 @@ pub(crate) async fn message<H: Handler, F: Fallback>(
         tokio::spawn(work);
     }
     let accepted = Reply::Empty { status: http::StatusCode::ACCEPTED, headers: HeaderMap::new() };
-    Ok(respond(accepted, keep_alive, Hold::none(link.state.begin_request())))
+    Ok(build_response(accepted, keep_alive, Hold::none(context.state.begin_request())))
 }
 
 fn session_id(query: Option<&str>) -> &str {
@@ -184,13 +188,13 @@ fn session_id(query: Option<&str>) -> &str {
 
 impl Session {
     /// The session, if it is this principal's.
-    fn of(self, principal: &Principal) -> Result<Self, Refusal> {
-        if self.owner.caller.principal == *principal { Ok(self) } else { Err(Refusal::NoSession) }
+    fn of(self, principal: &Principal) -> Result<Self, ListenerError> {
+        if self.owner.caller.principal == *principal { Ok(self) } else { Err(ListenerError::NoSession) }
     }
 
     /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
     fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
-        let Some(proxied) = bridge::session(reply) else { return };
+        let Some(proxied) = session_client::find_session_id(reply) else { return };
         if self.owner.proxied.lock().replace(proxied.clone()).is_some_and(|before| before == proxied) {
             return;
         }
@@ -198,7 +202,7 @@ impl Session {
         tokio::spawn(async move {
             let forward = async {
                 if let Some(events) = session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await {
-                    bridge::drain(events, &session.out).await;
+                    session_client::forward_events(events, &session.out).await;
                 }
             };
             tokio::select! {
@@ -211,7 +215,7 @@ impl Session {
 
 /// The messages of a stream. Dropping it ends the session.
 struct Messages<H: Handler> {
-    messages: mpsc::Receiver<Waiting>,
+    messages: mpsc::Receiver<QueuedMessage>,
     id: String,
     owner: Arc<Owner>,
     sessions: Arc<Sessions>,
@@ -224,7 +228,7 @@ impl<H: Handler> Stream for Messages<H> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        let outgoing = |waiting: Waiting| Outgoing { data: waiting.text, ..Outgoing::default() };
+        let outgoing = |waiting: QueuedMessage| Outgoing { data: waiting.text, ..Outgoing::default() };
         self.messages.poll_recv(cx).map(|waiting| waiting.map(outgoing))
     }
 }

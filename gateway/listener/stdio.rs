@@ -26,8 +26,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::Handler;
-use crate::bridge::{self, Caller, Queue, text};
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
+use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};
 
@@ -38,7 +38,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// What the trail says of a message that belongs to a session, where there is none.
 const NO_SESSION: &str = "no session is named";
 
-/// Bounds of a stdio face.
+/// BodyBounds of a stdio connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stdio {
     /// Bytes of one line.
@@ -68,7 +68,7 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
     H: Handler,
 {
-    let (out, texts) = Queue::new(handler.budget());
+    let (out, texts) = MessageQueue::new(handler.budget());
     let mut writer = tokio::spawn(lines::write(stdout, texts));
     let mut lines = Lines::new(stdin, limits.line_bytes);
     let endpoint = Endpoint::All;
@@ -76,7 +76,8 @@ where
     let Ok(principal) = handler.identify(&endpoint, &credentials).await else {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     };
-    let mut face = Face::new(handler, Caller { peer: Peer::Stdio, principal, endpoint }, limits, out);
+    let mut connection =
+        StdioConnection::new(handler, SessionClient { peer: Peer::Stdio, principal, endpoint }, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
     let (told, ended) = loop {
         tokio::select! {
@@ -84,13 +85,13 @@ where
             () = &mut shutdown => break (true, Ok(())),
             written = &mut writer => {
                 // Nobody reads any more: there is nothing to finish.
-                face.running.abort_all();
-                face.end_session().await;
+                connection.running.abort_all();
+                connection.end_session().await;
                 return written.unwrap_or_else(|error| Err(io::Error::other(error))).map(|()| 0);
             }
-            Some(done) = face.running.join_next_with_id() => face.forget(done.map_or_else(|e| e.id(), |(id, ())| id)),
+            Some(done) = connection.running.join_next_with_id() => connection.forget(done.map_or_else(|e| e.id(), |(id, ())| id)),
             line = lines.next() => match line {
-                Ok(Some(line)) => face.take(line).await,
+                Ok(Some(line)) => connection.take(line).await,
                 Ok(None) => break (false, Ok(())),
                 Err(error) => break (false, Err(error)),
             },
@@ -98,8 +99,8 @@ where
     };
     // Who has closed stdin may still read answers; who says so a second time does not wait for them.
     let hurry = async { if told { std::future::pending().await } else { shutdown.await } };
-    let cut = face.finish(hurry).await;
-    drop(face);
+    let cut = connection.finish(hurry).await;
+    drop(connection);
     let written = tokio::time::timeout(FAREWELL, &mut writer).await;
     writer.abort();
     ended?;
@@ -109,11 +110,11 @@ where
     }
 }
 
-struct Face<H> {
+struct StdioConnection<H> {
     handler: Arc<H>,
-    caller: Caller,
+    caller: SessionClient,
     limits: Stdio,
-    out: Queue,
+    out: MessageQueue,
     /// The legacy session, from its handshake on.
     session: Option<HeaderValue>,
     running: JoinSet<()>,
@@ -138,8 +139,8 @@ struct Job {
     waits: bool,
 }
 
-impl<H: Handler> Face<H> {
-    fn new(handler: Arc<H>, caller: Caller, limits: Stdio, out: Queue) -> Self {
+impl<H: Handler> StdioConnection<H> {
+    fn new(handler: Arc<H>, caller: SessionClient, limits: Stdio, out: MessageQueue) -> Self {
         let (running, flights) = (JoinSet::new(), HashMap::new());
         Self { handler, caller, limits, out, session: None, running, flights }
     }
@@ -148,7 +149,7 @@ impl<H: Handler> Face<H> {
         let line = match line {
             Line::Text(line) => line,
             Line::TooLong => {
-                return self.refuse(Refusal::TooLarge { limit: self.limits.line_bytes }, None).await;
+                return self.refuse(ListenerError::TooLarge { limit: self.limits.line_bytes }, None).await;
             }
         };
         match jsonrpc::parse(line.clone(), self.limits.depth, SentBy::Client) {
@@ -217,13 +218,13 @@ impl<H: Handler> Face<H> {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
         let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.handler.handle(exchange))).await
         else {
-            return self.refuse(Refusal::Busy, Some(id)).await;
+            return self.refuse(ListenerError::Busy, Some(id)).await;
         };
-        if let Some(session) = bridge::session(&reply) {
+        if let Some(session) = session_client::find_session_id(&reply) {
             self.end_session().await;
             self.session = Some(session);
         }
-        bridge::pour(reply, &self.out).await;
+        session_client::forward_reply(reply, &self.out).await;
     }
 
     async fn legacy(&mut self, text: Bytes, answer: Option<Bytes>) {
@@ -236,7 +237,7 @@ impl<H: Handler> Face<H> {
         let (caller, handler, out) = (self.caller.clone(), Arc::clone(&self.handler), self.out.clone());
         self.spawn(Bytes::new(), true, async move {
             if let Some(events) = caller.listen(&*handler, ExchangeKind::Get, &session).await {
-                bridge::drain(events, &out).await;
+                session_client::forward_events(events, &out).await;
             }
         });
     }
@@ -245,7 +246,7 @@ impl<H: Handler> Face<H> {
     async fn start(&mut self, job: Job) {
         let Job { exchange, answer, modern, waits } = job;
         if answer.is_some() && self.running.len() >= self.limits.requests {
-            return self.refuse(Refusal::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
+            return self.refuse(ListenerError::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
         let (handler, out) = (Arc::clone(&self.handler), self.out.clone());
@@ -279,7 +280,7 @@ impl<H: Handler> Face<H> {
     }
 
     /// Turns a message away: for the record, as over HTTP, and in words for the client.
-    async fn refuse(&self, refusal: Refusal, id: Option<&[u8]>) {
+    async fn refuse(&self, refusal: ListenerError, id: Option<&[u8]>) {
         refusal.record(&*self.handler);
         self.say(refusal.text(id)).await;
     }
@@ -315,10 +316,10 @@ impl<H: Handler> Face<H> {
 }
 
 /// One request, or something unreadable: asks the proxy, writes what comes back.
-async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &Queue) {
+async fn ask<H: Handler>(handler: &H, exchange: Exchange, id: &[u8], out: &MessageQueue) {
     let known = Some(id).filter(|id| !id.is_empty());
     let reply = within(Tag::new(None), handler.handle(exchange)).await;
-    if !bridge::pour(reply, out).await
+    if !session_client::forward_reply(reply, out).await
         && let Some(id) = known
     {
         let silence = write::error(Some(id), code::INTERNAL, "the gateway gave no answer", None);

@@ -36,21 +36,21 @@ pub enum TlsError {
 }
 
 /// A certificate and its key, always the newest pair that loaded.
-pub(crate) struct Identity {
+pub(crate) struct ServerCertificate {
     files: Tls,
     current: ArcSwap<ServerConfig>,
     /// What the files looked like when they were last read.
-    seen: Mutex<[Stamp; 3]>,
+    seen: Mutex<[FileStamp; 3]>,
 }
 
-/// Tells one version of a file from the next, also when it was replaced by a rename or a link.
+/// Tells one version of a file from the next, also when it was replaced by a rename or a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp(Option<(SystemTime, u64, u64)>);
+struct FileStamp(Option<(SystemTime, u64, u64)>);
 
-impl Identity {
+impl ServerCertificate {
     pub(crate) fn load(files: Tls) -> Result<Self, TlsError> {
-        let seen = stamps(&files);
-        let current = ArcSwap::from_pointee(read(&files)?);
+        let seen = take_stamps(&files);
+        let current = ArcSwap::from_pointee(load_config(&files)?);
         Ok(Self { files, current, seen: Mutex::new(seen) })
     }
 
@@ -59,19 +59,19 @@ impl Identity {
     }
 
     /// Reads the files again if they changed, away from the threads that serve.
-    pub(crate) fn look_in_background(self: Arc<Self>) {
-        tokio::task::spawn_blocking(move || self.look());
+    pub(crate) fn reload_in_background(self: Arc<Self>) {
+        tokio::task::spawn_blocking(move || self.reload_if_changed());
     }
 
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         // Of several loops that share it, one looks.
         let Some(mut seen) = self.seen.try_lock() else { return };
-        let now = stamps(&self.files);
+        let now = take_stamps(&self.files);
         if *seen == now {
             return;
         }
         *seen = now;
-        match read(&self.files) {
+        match load_config(&self.files) {
             Ok(config) => {
                 self.current.store(Arc::new(config));
                 tracing::info!(cert = %self.files.cert.display(), "certificate loaded again");
@@ -81,27 +81,27 @@ impl Identity {
     }
 }
 
-fn stamps(files: &Tls) -> [Stamp; 3] {
-    let clients = files.clients.as_ref().map_or(Stamp(None), |clients| stamp(&clients.ca));
-    [stamp(&files.cert), stamp(&files.key), clients]
+fn take_stamps(files: &Tls) -> [FileStamp; 3] {
+    let clients = files.clients.as_ref().map_or(FileStamp(None), |clients| take_stamp(&clients.ca));
+    [take_stamp(&files.cert), take_stamp(&files.key), clients]
 }
 
 /// What the client's verified certificate says, if it showed one.
-pub(crate) fn holder(connection: &ServerConnection) -> Result<Option<Arc<Certificate>>, Nameless> {
+pub(crate) fn read_client_certificate(connection: &ServerConnection) -> Result<Option<Arc<Certificate>>, Nameless> {
     let shown = connection.peer_certificates().and_then(|chain| chain.first());
     shown.map(|certificate| Certificate::read(certificate).map(Arc::new)).transpose()
 }
 
-fn stamp(path: &Path) -> Stamp {
-    let Ok(metadata) = std::fs::metadata(path) else { return Stamp(None) };
+fn take_stamp(path: &Path) -> FileStamp {
+    let Ok(metadata) = std::fs::metadata(path) else { return FileStamp(None) };
     #[cfg(unix)]
     let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
     #[cfg(not(unix))]
     let inode = 0;
-    Stamp(Some((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), inode)))
+    FileStamp(Some((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), inode)))
 }
 
-fn read(files: &Tls) -> Result<ServerConfig, TlsError> {
+fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
     let bad = |path: &Path| {
         let path = path.to_owned();
         move |cause| TlsError::File { path, cause }
@@ -115,7 +115,7 @@ fn read(files: &Tls) -> Result<ServerConfig, TlsError> {
     let pair = |cause| TlsError::Pair { cert: files.cert.clone(), key: files.key.clone(), cause };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = match &files.clients {
-        Some(clients) => verifier(clients, Arc::clone(&provider))?,
+        Some(clients) => make_verifier(clients, Arc::clone(&provider))?,
         None => WebPkiClientVerifier::no_client_auth(),
     };
     // A new configuration has a new memory of sessions: what another set of authorities let in is not resumed.
@@ -129,7 +129,7 @@ fn read(files: &Tls) -> Result<ServerConfig, TlsError> {
     Ok(config)
 }
 
-fn verifier(
+fn make_verifier(
     clients: &Clients,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::config::BodyLimits;
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 
 /// The unfinished bodies of all connections of a listener.
 pub(crate) struct UnfinishedBodies {
@@ -62,7 +62,7 @@ impl UnfinishedBodies {
 
 impl UnfinishedBody<'_> {
     /// So many more bytes of it are here.
-    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), Refusal> {
+    pub(crate) fn add_bytes(&mut self, bytes: usize) -> Result<(), ListenerError> {
         if bytes == 0 {
             return Ok(());
         }
@@ -76,28 +76,28 @@ impl UnfinishedBody<'_> {
             usage.bytes
         };
         if before + bytes > limits.bytes_per_connection {
-            return Err(Refusal::ConnectionBytes);
+            return Err(ListenerError::ConnectionBytes);
         }
         if of_principal > limits.bytes_per_principal {
-            return Err(Refusal::PrincipalBytes);
+            return Err(ListenerError::PrincipalBytes);
         }
         Ok(())
     }
 
     /// It takes longer than bodies usually do. Its time is over at `end`.
-    pub(crate) fn mark_slow(&mut self, end: Instant) -> Result<(), Refusal> {
+    pub(crate) fn mark_slow(&mut self, end: Instant) -> Result<(), ListenerError> {
         if self.slow.is_some() {
             return Ok(());
         }
         let limits = &self.all.limits;
         let mut of_connection = self.connection.slow.lock();
         if of_connection.len() >= limits.slow_per_connection {
-            return Err(Refusal::ConnectionBodies { retry_after: time_until_first(&of_connection) });
+            return Err(ListenerError::ConnectionBodies { retry_after: time_until_first(&of_connection) });
         }
         let mut principals = self.all.principals.lock();
         let usage = principals.entry(self.principal).or_default();
         if usage.slow.len() >= limits.slow_per_principal {
-            return Err(Refusal::PrincipalBodies { retry_after: time_until_first(&usage.slow) });
+            return Err(ListenerError::PrincipalBodies { retry_after: time_until_first(&usage.slow) });
         }
         of_connection.push(end);
         usage.slow.push(end);

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::state::{CloseReason, ConnectionState};
 
 /// How long a connection may be idle between requests.
-pub(crate) const IDLE: Duration = Duration::from_secs(120);
+const IDLE: Duration = Duration::from_secs(120);
 /// How long a connection that has just come may take to send its first request when the gateway stops.
 const FIRST: Duration = Duration::from_millis(500);
 

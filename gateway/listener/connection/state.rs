@@ -9,7 +9,7 @@ use http::Version;
 use lockgate_admission::budget::Budget;
 
 use super::content_length::ContentLengthCount;
-use crate::intake::Account;
+use crate::request_body::HasBudget;
 use crate::unfinished::ConnectionUsage;
 
 /// Why a connection is to close, and how; the higher one counts.
@@ -204,7 +204,7 @@ impl ActiveRequest {
     }
 }
 
-impl Account for ActiveRequest {
+impl HasBudget for ActiveRequest {
     fn budget(&self) -> &Arc<Budget> {
         &self.0.budget
     }

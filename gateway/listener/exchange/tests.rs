@@ -26,16 +26,16 @@ fn status(answer: &str) -> u16 {
 
 #[test]
 fn paths_are_matched_by_hand() {
-    let server = |slug: &str| Path::Mcp(Endpoint::Server(slug.into()));
+    let server = |slug: &str| Route::Mcp(Endpoint::Server(slug.into()));
     let table = [
-        ("/mcp", Path::Mcp(Endpoint::All)),
+        ("/mcp", Route::Mcp(Endpoint::All)),
         ("/servers/git-hub.v2_~/mcp", server("git-hub.v2_~")),
-        ("/sse", Path::Sse(Endpoint::All)),
-        ("/servers/a/sse", Path::Sse(Endpoint::Server("a".into()))),
-        ("/messages", Path::Messages),
+        ("/sse", Route::Sse(Endpoint::All)),
+        ("/servers/a/sse", Route::Sse(Endpoint::Server("a".into()))),
+        ("/messages", Route::Messages),
     ];
     for (text, expected) in table {
-        assert_eq!(path(text, true), expected, "{text}");
+        assert_eq!(parse_route(text, true), expected, "{text}");
     }
     for other in [
         "/",
@@ -49,11 +49,11 @@ fn paths_are_matched_by_hand() {
         "/servers/a/messages",
         "",
     ] {
-        assert_eq!(path(other, true), Path::Fallback, "{other}");
+        assert_eq!(parse_route(other, true), Route::Fallback, "{other}");
     }
-    assert_eq!(path(&format!("/servers/{}/mcp", "x".repeat(129)), true), Path::Fallback);
+    assert_eq!(parse_route(&format!("/servers/{}/mcp", "x".repeat(129)), true), Route::Fallback);
     for off in ["/sse", "/messages", "/servers/a/sse"] {
-        assert_eq!(path(off, false), Path::Fallback, "{off}");
+        assert_eq!(parse_route(off, false), Route::Fallback, "{off}");
     }
 }
 

@@ -19,13 +19,13 @@ use tokio_rustls::TlsAcceptor;
 use super::App;
 use crate::Handler;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
-use crate::exchange::{Link, answer};
+use crate::exchange::{ConnectionContext, answer_request};
 use crate::fallback::Fallback;
 use crate::slots::Slot;
 use crate::tls;
 
 /// One connection, from its first byte to its last.
-pub(super) async fn serve<H: Handler, F: Fallback>(
+pub(super) async fn serve_connection<H: Handler, F: Fallback>(
     app: Arc<App<H, F>>,
     entry: Registration,
     stream: TcpStream,
@@ -33,8 +33,8 @@ pub(super) async fn serve<H: Handler, F: Fallback>(
     slot: Slot,
 ) {
     let (known, handler) = (Arc::clone(&entry.state), Arc::clone(&app.handler));
-    let write = app.shared.config.limits.write_timeout;
-    connection::run_connection(entry, Box::pin(speak(app, Arc::clone(&known), stream, remote))).await;
+    let write = app.listener.config.limits.write_timeout;
+    connection::run_connection(entry, Box::pin(detect_protocol(app, Arc::clone(&known), stream, remote))).await;
     if known.close_reason() == CloseReason::UnreadAnswer {
         let seconds = write.as_secs();
         tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
@@ -46,7 +46,7 @@ pub(super) async fn serve<H: Handler, F: Fallback>(
 
 /// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a connection takes the memory of
 /// the one that it needs.
-async fn speak<H: Handler, F: Fallback>(
+async fn detect_protocol<H: Handler, F: Fallback>(
     app: Arc<App<H, F>>,
     state: Arc<ConnectionState>,
     stream: TcpStream,
@@ -54,8 +54,8 @@ async fn speak<H: Handler, F: Fallback>(
 ) {
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
-    let link = Link {
-        shared: Arc::clone(&app.shared),
+    let context = ConnectionContext {
+        listener: Arc::clone(&app.listener),
         handler: Arc::clone(&app.handler),
         fallback: app.fallback.clone(),
         state: Arc::clone(&state),
@@ -65,16 +65,16 @@ async fn speak<H: Handler, F: Fallback>(
         host: OnceLock::new(),
     };
     if let Some(identity) = &app.identity {
-        Box::pin(speak_tls(&app, identity.acceptor(), link, MeteredSocket::new(stream, state))).await;
-    } else if let Ok(two) = opens_http2(&stream).await {
-        speak_http(&app, link, MeteredSocket::new(stream, state), two).await;
+        Box::pin(serve_tls(&app, identity.acceptor(), context, MeteredSocket::new(stream, state))).await;
+    } else if let Ok(two) = detect_http2(&stream).await {
+        serve_http(&app, context, MeteredSocket::new(stream, state), two).await;
     }
 }
 
-async fn speak_tls<H: Handler, F: Fallback>(
+async fn serve_tls<H: Handler, F: Fallback>(
     app: &App<H, F>,
     acceptor: TlsAcceptor,
-    mut link: Link<H, F>,
+    mut context: ConnectionContext<H, F>,
     stream: MeteredSocket<TcpStream>,
 ) {
     let stream = match Box::pin(acceptor.accept(stream)).await {
@@ -82,15 +82,15 @@ async fn speak_tls<H: Handler, F: Fallback>(
         Err(error) => return tracing::debug!(%error, "TLS handshake failed"),
     };
     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    match tls::holder(stream.get_ref().1) {
-        Ok(certificate) => link.certificate = certificate,
+    match tls::read_client_certificate(stream.get_ref().1) {
+        Ok(certificate) => context.certificate = certificate,
         Err(error) => return tracing::warn!(%error, "connection refused"),
     }
-    speak_http(app, link, stream, two).await;
+    serve_http(app, context, stream, two).await;
 }
 
 /// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without taking them.
-async fn opens_http2(stream: &TcpStream) -> io::Result<bool> {
+async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; 3];
     let mut pause = Duration::from_millis(1);
     loop {
@@ -107,17 +107,22 @@ async fn opens_http2(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-fn speak_http<H, F, T>(app: &App<H, F>, link: Link<H, F>, stream: T, two: bool) -> BoxFuture<'static, ()>
+fn serve_http<H, F, T>(
+    app: &App<H, F>,
+    context: ConnectionContext<H, F>,
+    stream: T,
+    two: bool,
+) -> BoxFuture<'static, ()>
 where
     H: Handler,
     F: Fallback,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let state = Arc::clone(&link.state);
+    let state = Arc::clone(&context.state);
     state.set_protocol(two);
     let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
-    let (link, futures) = (Arc::new(link), Arc::clone(&app.futures));
-    let service = service_fn(move |request| futures.run(answer(Arc::clone(&link), request)));
+    let (context, futures) = (Arc::new(context), Arc::clone(&app.futures));
+    let service = service_fn(move |request| futures.run(answer_request(Arc::clone(&context), request)));
     if two {
         Box::pin(drive(app.http.two.serve_connection(io, service), state))
     } else {

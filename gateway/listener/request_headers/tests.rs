@@ -19,7 +19,7 @@ fn accept_is_read_leniently() {
         assert_eq!(ask(accept), Ok(()), "{accept}");
     }
     for accept in refused {
-        assert_eq!(ask(accept), Err(Refusal::Accept), "{accept}");
+        assert_eq!(ask(accept), Err(ListenerError::Accept), "{accept}");
     }
 }
 
@@ -50,5 +50,5 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
     let mut headers = HeaderMap::new();
     headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer a"));
     headers.append(AUTHORIZATION, HeaderValue::from_static("Bearer b"));
-    assert_eq!(bearer(&mut headers), Err(Refusal::Authorization));
+    assert_eq!(bearer(&mut headers), Err(ListenerError::Authorization));
 }

@@ -156,12 +156,12 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     let sessions = Sessions::new(1);
     let session = || {
         let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
-        let caller = Caller { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
+        let caller = SessionClient { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
         let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
-        Session { owner, out: Queue::new(&Arc::new(Budget::new(1000))).0 }
+        Session { owner, out: MessageQueue::new(&Arc::new(Budget::new(1000))).0 }
     };
     assert!(sessions.add(session()).is_ok());
-    assert_eq!(sessions.add(session()), Err(Refusal::Streams));
+    assert_eq!(sessions.add(session()), Err(ListenerError::Streams));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use lockgate_proxy::transport::Text;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-use crate::bridge::Waiting;
+use crate::session_client::QueuedMessage;
 
 /// Texts up to this size are gathered into one write.
 const GATHER: usize = 64 * 1024;
@@ -94,7 +94,10 @@ impl<I: AsyncRead + Unpin> Lines<I> {
 }
 
 /// Writes each text as one line, until nobody sends any more or the other side is gone.
-pub(crate) async fn write(mut out: impl AsyncWrite + Unpin, mut texts: mpsc::Receiver<Waiting>) -> io::Result<()> {
+pub(crate) async fn write(
+    mut out: impl AsyncWrite + Unpin,
+    mut texts: mpsc::Receiver<QueuedMessage>,
+) -> io::Result<()> {
     let mut buffer = Vec::new();
     // They count until they are written.
     let mut gathered = Vec::new();

@@ -47,8 +47,12 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
             let has = |word: &str| text.contains(word);
             if has("initialize\"") && !has("_meta") {
                 seen.send(format!("initialize {from}")).unwrap();
-                let headers = HeaderMap::from_iter([(bridge::SESSION, HeaderValue::from_static("s1"))]);
-                return Reply::Message { status: StatusCode::OK, headers, body: bridge::text("{\"welcome\":1}") };
+                let headers = HeaderMap::from_iter([(session_client::SESSION, HeaderValue::from_static("s1"))]);
+                return Reply::Message {
+                    status: StatusCode::OK,
+                    headers,
+                    body: session_client::text("{\"welcome\":1}"),
+                };
             }
             let _guard = Guard(seen.clone(), has("hang"));
             seen.send(format!("post {from}")).unwrap();

@@ -22,20 +22,20 @@ pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'
 fn a_changed_pair_is_loaded_and_a_broken_one_is_not() {
     let folder = TempDir::new().unwrap();
     let (files, _) = write_pair(&folder, "localhost");
-    let identity = Identity::load(files.clone()).unwrap();
+    let identity = ServerCertificate::load(files.clone()).unwrap();
     let first = identity.current.load_full();
-    identity.look();
+    identity.reload_if_changed();
     assert!(Arc::ptr_eq(&first, &identity.current.load_full()), "nothing changed");
 
     write_pair(&folder, "localhost");
-    identity.look();
+    identity.reload_if_changed();
     let second = identity.current.load_full();
     assert!(!Arc::ptr_eq(&first, &second));
 
     std::fs::write(&files.key, "garbage").unwrap();
-    identity.look();
+    identity.reload_if_changed();
     std::fs::remove_file(&files.cert).unwrap();
-    identity.look();
+    identity.reload_if_changed();
     assert!(Arc::ptr_eq(&second, &identity.current.load_full()), "the working pair stays");
 }
 
@@ -43,14 +43,14 @@ fn a_changed_pair_is_loaded_and_a_broken_one_is_not() {
 fn errors_name_the_file() {
     let folder = TempDir::new().unwrap();
     let (files, _) = write_pair(&folder, "localhost");
-    let fails = |files: &Tls| Identity::load(files.clone()).err().unwrap().to_string();
+    let fails = |files: &Tls| ServerCertificate::load(files.clone()).err().unwrap().to_string();
 
     let missing = Tls { cert: folder.path().join("none.pem"), ..files.clone() };
     assert!(fails(&missing).contains("none.pem"));
     let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), clients: None };
     assert!(fails(&swapped).contains("holds no certificate"));
     let clients = |ca: &Path| Tls { clients: Some(Clients { ca: ca.into(), required: true }), ..files.clone() };
-    assert!(Identity::load(clients(&files.cert)).is_ok());
+    assert!(ServerCertificate::load(clients(&files.cert)).is_ok());
     assert!(fails(&clients(&folder.path().join("none.pem"))).contains("none.pem"));
     assert!(fails(&clients(&files.key)).contains("holds no authorities"));
     let other = TempDir::new().unwrap();

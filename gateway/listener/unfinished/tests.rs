@@ -28,12 +28,12 @@ async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
     }
     // The first one has ten of its thirty seconds behind it.
     let retry_after = Duration::from_secs(20);
-    assert_eq!(slow(&mut bodies[2]), Err(Refusal::ConnectionBodies { retry_after }));
+    assert_eq!(slow(&mut bodies[2]), Err(ListenerError::ConnectionBodies { retry_after }));
     drop(bodies.pop());
     let mut third = all.begin(&two, 1);
     assert_eq!((slow(&mut third), slow(&mut third)), (Ok(()), Ok(())));
     let mut fourth = all.begin(&two, 1);
-    assert_eq!(slow(&mut fourth), Err(Refusal::PrincipalBodies { retry_after }));
+    assert_eq!(slow(&mut fourth), Err(ListenerError::PrincipalBodies { retry_after }));
     drop(bodies.swap_remove(0));
     assert_eq!(slow(&mut fourth), Ok(()), "as soon as one has ended");
     drop(fourth);
@@ -50,8 +50,8 @@ fn bytes_are_bounded_per_connection_and_per_principal() {
     let (mut first, mut second, mut third) = (all.begin(&one, 1), all.begin(&one, 1), all.begin(&two, 1));
     assert_eq!((first.add_bytes(60), second.add_bytes(40)), (Ok(()), Ok(())));
     assert_eq!(third.add_bytes(50), Ok(()));
-    assert_eq!(third.add_bytes(1), Err(Refusal::PrincipalBytes));
-    assert_eq!(all.begin(&one, 2).add_bytes(1), Err(Refusal::ConnectionBytes));
+    assert_eq!(third.add_bytes(1), Err(ListenerError::PrincipalBytes));
+    assert_eq!(all.begin(&one, 2).add_bytes(1), Err(ListenerError::ConnectionBytes));
     assert_eq!(all.begin(&two, 2).add_bytes(49), Ok(()), "another principal has its own");
     drop((first, second, third));
     assert!(all.principals.lock().is_empty());

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use lockgate_admission::budget::Hold;
 
 use super::*;
-use crate::outflow::Outflow;
+use crate::response_body::ResponseBody;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const TICK: Duration = Duration::from_secs(1);
@@ -116,7 +116,7 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
     entry.state.set_protocol(true);
     let chunks = ["ab", "cd", "ef"].map(Bytes::from);
     let held = Some(Hold::none(entry.state.begin_request()));
-    let mut body = Box::pin(Outflow::<Full<Bytes>>::Spliced { chunks, held });
+    let mut body = Box::pin(ResponseBody::<Full<Bytes>>::Spliced { chunks, held });
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..3 {
         let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut cx) else { panic!("no part") };

@@ -43,7 +43,7 @@ async fn a_line_over_the_limit_is_skipped_and_reading_goes_on() {
 #[tokio::test]
 async fn a_text_is_written_as_one_line() {
     let budget = Arc::new(Budget::new(1 << 20));
-    let (sender, texts) = crate::bridge::Queue::new(&budget);
+    let (sender, texts) = crate::session_client::MessageQueue::new(&budget);
     assert!(sender.send(Text::Whole(Bytes::from_static(b"{\n  \"a\": 1\r\n}"))).await);
     let parts = [Bytes::from_static(b"{"), Bytes::from_static(b"\"b\":2"), Bytes::from_static(b"}")];
     assert!(sender.send(Text::Spliced(parts)).await);

@@ -13,7 +13,7 @@ use http::uri::Authority;
 use http::{HeaderMap, Uri};
 
 use crate::config::Config;
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 
 /// Request headers that a page may send, besides everything that starts with `mcp-`.
 const HEADERS: [&str; 4] = ["authorization", "content-type", "accept", "last-event-id"];
@@ -21,7 +21,7 @@ const HEADERS: [&str; 4] = ["authorization", "content-type", "accept", "last-eve
 const MAX_REQUESTED: usize = 4096;
 
 /// The accepted hosts and origins, ready to compare.
-pub(crate) struct Gate {
+pub(crate) struct OriginCheck {
     any_host: bool,
     hosts: Vec<(String, Option<u16>)>,
     /// The bound address, unless it stands for all addresses.
@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     origins: Vec<String>,
 }
 
-impl Gate {
+impl OriginCheck {
     pub(crate) fn new(config: &Config) -> Self {
         let bound = config.listen.ip();
         let hosts = config.hosts.iter().filter_map(|host| {
@@ -49,18 +49,18 @@ impl Gate {
     ///
     /// `local` is this end of the connection: a probe may address the machine by any of its own addresses, and an
     /// address cannot be rebound. `passed` remembers the header that passed first on this connection.
-    pub(crate) fn admit(
+    pub(crate) fn check_request(
         &self,
         uri: &Uri,
         headers: &HeaderMap,
         local: IpAddr,
         passed: &OnceLock<HeaderValue>,
-    ) -> Result<Option<HeaderValue>, Refusal> {
+    ) -> Result<Option<HeaderValue>, ListenerError> {
         self.host(uri.authority(), headers, local, passed)?;
         match single(headers, ORIGIN) {
             Ok(None) => Ok(None),
             Ok(Some(origin)) if self.origin(origin) => Ok(Some(origin.clone())),
-            _ => Err(Refusal::Origin),
+            _ => Err(ListenerError::Origin),
         }
     }
 
@@ -71,21 +71,21 @@ impl Gate {
         headers: &HeaderMap,
         local: IpAddr,
         passed: &OnceLock<HeaderValue>,
-    ) -> Result<(), Refusal> {
-        let header = single(headers, HOST).map_err(|Several| Refusal::NoHost)?;
+    ) -> Result<(), ListenerError> {
+        let header = single(headers, HOST).map_err(|Several| ListenerError::NoHost)?;
         if header.is_none() && authority.is_none() {
-            return Err(Refusal::NoHost);
+            return Err(ListenerError::NoHost);
         }
         if self.any_host {
             return Ok(());
         }
         if authority.is_some_and(|authority| !self.serves(authority.as_str(), local)) {
-            return Err(Refusal::Host);
+            return Err(ListenerError::Host);
         }
         match header {
             Some(header) if passed.get() != Some(header) => {
                 if !header.to_str().is_ok_and(|host| self.serves(host, local)) {
-                    return Err(Refusal::Host);
+                    return Err(ListenerError::Host);
                 }
                 // A copy: the header itself is a part of the connection's read buffer, which it would keep.
                 if let Ok(copy) = HeaderValue::from_bytes(header.as_bytes()) {
@@ -125,14 +125,14 @@ impl Gate {
 }
 
 /// Adds what lets a page of `origin` read the response.
-pub(crate) fn expose(headers: &mut HeaderMap, origin: HeaderValue) {
+pub(crate) fn add_cors_headers(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"));
     headers.append(VARY, HeaderValue::from_static("Origin"));
 }
 
 /// Adds the answer to a preflight: the methods, and those of the requested headers that MCP has.
-pub(crate) fn preflight(headers: &mut HeaderMap, request: &HeaderMap, methods: &'static str) {
+pub(crate) fn add_preflight_headers(headers: &mut HeaderMap, request: &HeaderMap, methods: &'static str) {
     let requested = request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
     let known = |name: &&str| {
         HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))

@@ -1,4 +1,4 @@
-//! Tests of `gate`.
+//! Tests of `origin_check`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::*;
 
-fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
-    Gate::new(&Config {
+fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
+    OriginCheck::new(&Config {
         listen: listen.parse().unwrap(),
         hosts: hosts.iter().map(ToString::to_string).collect(),
         origins: origins.iter().map(ToString::to_string).collect(),
@@ -19,15 +19,15 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> Gate {
     })
 }
 
-fn ask(gate: &Gate, target: &str, headers: &[(&'static str, &str)]) -> Result<bool, Refusal> {
+fn ask(gate: &OriginCheck, target: &str, headers: &[(&'static str, &str)]) -> Result<bool, ListenerError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let local = "10.1.2.3".parse().unwrap();
     let passed = OnceLock::new();
-    let first = gate.admit(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
-    let again = gate.admit(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
+    let first = gate.check_request(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
+    let again = gate.check_request(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
     assert_eq!(first, again);
     first
 }
@@ -78,26 +78,26 @@ fn host_table() {
         "0.0.0.0",
     ];
     for host in refused {
-        assert_eq!(ask(&gate, "/mcp", &[("host", host)]), Err(Refusal::Host), "{host}");
+        assert_eq!(ask(&gate, "/mcp", &[("host", host)]), Err(ListenerError::Host), "{host}");
     }
 }
 
 #[test]
 fn a_request_names_exactly_one_host() {
     let gate = gate("127.0.0.1:0", &[], &[]);
-    assert_eq!(ask(&gate, "/mcp", &[]), Err(Refusal::NoHost));
-    assert_eq!(ask(&gate, "/mcp", &[("host", "localhost"), ("host", "localhost")]), Err(Refusal::NoHost));
+    assert_eq!(ask(&gate, "/mcp", &[]), Err(ListenerError::NoHost));
+    assert_eq!(ask(&gate, "/mcp", &[("host", "localhost"), ("host", "localhost")]), Err(ListenerError::NoHost));
     assert_eq!(ask(&gate, "http://localhost/mcp", &[]), Ok(false));
-    assert_eq!(ask(&gate, "http://evil.example/mcp", &[]), Err(Refusal::Host));
-    assert_eq!(ask(&gate, "http://localhost/mcp", &[("host", "evil.example")]), Err(Refusal::Host));
-    assert_eq!(ask(&gate, "http://evil.example/mcp", &[("host", "localhost")]), Err(Refusal::Host));
+    assert_eq!(ask(&gate, "http://evil.example/mcp", &[]), Err(ListenerError::Host));
+    assert_eq!(ask(&gate, "http://localhost/mcp", &[("host", "evil.example")]), Err(ListenerError::Host));
+    assert_eq!(ask(&gate, "http://evil.example/mcp", &[("host", "localhost")]), Err(ListenerError::Host));
 }
 
 #[test]
 fn a_star_accepts_any_host_but_still_wants_one() {
     let gate = gate("0.0.0.0:80", &["*"], &[]);
     assert_eq!(ask(&gate, "/mcp", &[("host", "anything.example:1")]), Ok(false));
-    assert_eq!(ask(&gate, "/mcp", &[]), Err(Refusal::NoHost));
+    assert_eq!(ask(&gate, "/mcp", &[]), Err(ListenerError::NoHost));
 }
 
 #[test]
@@ -135,10 +135,10 @@ fn origin_table() {
     ];
     for origin in refused {
         let asked = ask(&gate, "/mcp", &[("host", "localhost"), ("origin", origin)]);
-        assert_eq!(asked, Err(Refusal::Origin), "{origin}");
+        assert_eq!(asked, Err(ListenerError::Origin), "{origin}");
     }
     let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://localhost")];
-    assert_eq!(ask(&gate, "/mcp", &two), Err(Refusal::Origin));
+    assert_eq!(ask(&gate, "/mcp", &two), Err(ListenerError::Origin));
 }
 
 #[test]
@@ -147,13 +147,13 @@ fn a_preflight_grants_only_what_mcp_has() {
     let names = "authorization, content-type, mcp-protocol-version,Mcp-Param-Tenant , x-other, last-event-id, cookie";
     request.insert(ACCESS_CONTROL_REQUEST_HEADERS, HeaderValue::from_static(names));
     let mut headers = HeaderMap::new();
-    preflight(&mut headers, &request, "POST");
+    add_preflight_headers(&mut headers, &request, "POST");
     assert_eq!(
         headers.get(ACCESS_CONTROL_ALLOW_HEADERS).unwrap(),
         "authorization, content-type, mcp-protocol-version, Mcp-Param-Tenant, last-event-id"
     );
     let mut headers = HeaderMap::new();
-    preflight(&mut headers, &HeaderMap::new(), "POST");
+    add_preflight_headers(&mut headers, &HeaderMap::new(), "POST");
     assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_HEADERS));
 }
 
@@ -163,7 +163,7 @@ fn a_host_that_passed_does_not_open_the_gate_for_another() {
     let (passed, uri) = (OnceLock::new(), Uri::from_static("/mcp"));
     for (host, expected) in [("localhost", true), ("evil.example", false), ("127.0.0.1", true), ("localhost", true)] {
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
-        let admitted = gate.admit(&uri, &headers, "127.0.0.1".parse().unwrap(), &passed);
+        let admitted = gate.check_request(&uri, &headers, "127.0.0.1".parse().unwrap(), &passed);
         assert_eq!(admitted.is_ok(), expected, "{host}");
     }
 }

@@ -30,7 +30,7 @@ const MEMORY: &str = "too many bytes are in flight (limits.bytes_in_flight): try
 
 /// A request that never reaches the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum ListenerError {
     /// No `Host`, or several.
     NoHost,
     /// A `Host` that is none of ours: DNS rebinding, or a missing entry in the configuration.
@@ -89,9 +89,9 @@ pub(crate) enum Refusal {
     NoSession,
 }
 
-impl Refusal {
+impl ListenerError {
     /// Status, JSON-RPC code and words.
-    pub(crate) fn wire(self) -> (StatusCode, i64, Cow<'static, str>) {
+    pub(crate) fn describe(self) -> (StatusCode, i64, Cow<'static, str>) {
         let code = match self {
             Self::Host | Self::Origin => code::FORBIDDEN,
             Self::TooLarge { .. } => code::TOO_LARGE,
@@ -207,12 +207,12 @@ impl Refusal {
 
     /// Tells who keeps the record, whatever the transport is.
     pub(crate) fn record(self, handler: &impl Handler) {
-        handler.record_rejection(self.why(), self.wire().2);
+        handler.record_rejection(self.why(), self.describe().2);
     }
 
     /// The error object as JSON text; `id` is the request's, when it is known.
     pub(crate) fn text(self, id: Option<&[u8]>) -> Bytes {
-        let (_, code, words) = self.wire();
+        let (_, code, words) = self.describe();
         let data = self.reason().map(|reason| serde_json::json!({ "reason": reason }));
         write::error(id, code, &words, data.as_ref()).into()
     }
@@ -220,7 +220,7 @@ impl Refusal {
     /// The whole response. Its body has no id, because the request was not read.
     pub(crate) fn response(self) -> Response<Bytes> {
         let mut response = Response::new(self.text(None));
-        *response.status_mut() = self.wire().0;
+        *response.status_mut() = self.describe().0;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -239,14 +239,14 @@ impl Refusal {
             _ => {}
         }
         if let Some(time) = self.retry_after() {
-            headers.insert(RETRY_AFTER, retry_after(time));
+            headers.insert(RETRY_AFTER, write_retry_after(time));
         }
         response
     }
 }
 
 /// A time as a header has it: whole seconds, at least one.
-pub(crate) fn retry_after(time: Duration) -> HeaderValue {
+pub(crate) fn write_retry_after(time: Duration) -> HeaderValue {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     seconds.max(1).into()
 }

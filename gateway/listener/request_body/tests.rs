@@ -1,4 +1,4 @@
-//! Tests of `intake`.
+//! Tests of `request_body`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -63,8 +63,8 @@ impl Account {
         Self { all: UnfinishedBodies::new(limits), connection: ConnectionUsage::default() }
     }
 
-    fn bounds(&self, bytes: usize, time: u64) -> Bounds<'_> {
-        Bounds {
+    fn bounds(&self, bytes: usize, time: u64) -> BodyBounds<'_> {
+        BodyBounds {
             bytes,
             time: Duration::from_secs(time),
             unfinished: &self.all,
@@ -79,10 +79,10 @@ async fn take(
     declared: Option<u64>,
     end: End,
     budget: &Arc<Budget>,
-) -> Result<Bytes, Refusal> {
+) -> Result<Bytes, ListenerError> {
     let body = Chunks { chunks: chunks.iter().copied().collect(), declared, end };
     let account = Account::new(100);
-    read(body, account.bounds(8, 5), Arc::clone(budget)).await.map(|(bytes, _)| bytes)
+    read_body(body, account.bounds(8, 5), Arc::clone(budget)).await.map(|(bytes, _)| bytes)
 }
 
 #[tokio::test]
@@ -90,8 +90,8 @@ async fn the_limit_is_inclusive_declared_or_not() {
     let budget = Arc::new(Budget::new(100));
     assert_eq!(take(&["1234", "5678"], None, End::Clean, &budget).await.unwrap(), "12345678");
     assert_eq!(take(&["12345678"], Some(8), End::Clean, &budget).await.unwrap(), "12345678");
-    assert_eq!(take(&["1234", "56789"], None, End::Clean, &budget).await, Err(Refusal::TooLarge { limit: 8 }));
-    assert_eq!(take(&[], Some(9), End::Hang, &budget).await, Err(Refusal::TooLarge { limit: 8 }));
+    assert_eq!(take(&["1234", "56789"], None, End::Clean, &budget).await, Err(ListenerError::TooLarge { limit: 8 }));
+    assert_eq!(take(&[], Some(9), End::Hang, &budget).await, Err(ListenerError::TooLarge { limit: 8 }));
     assert_eq!(take(&[], None, End::Clean, &budget).await.unwrap(), "");
     assert_eq!(take(&["", "ab", "", "c"], None, End::Clean, &budget).await.unwrap(), "abc");
     assert_eq!(budget.used(), 0);
@@ -100,8 +100,8 @@ async fn the_limit_is_inclusive_declared_or_not() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_or_broken_body_is_refused() {
     let budget = Arc::new(Budget::new(100));
-    assert_eq!(take(&["12"], None, End::Hang, &budget).await, Err(Refusal::Slow));
-    assert_eq!(take(&["12"], Some(4), End::Break, &budget).await, Err(Refusal::Broken));
+    assert_eq!(take(&["12"], None, End::Hang, &budget).await, Err(ListenerError::Slow));
+    assert_eq!(take(&["12"], Some(4), End::Break, &budget).await, Err(ListenerError::Broken));
     assert_eq!(budget.used(), 0);
 }
 
@@ -114,19 +114,21 @@ async fn bodies_share_one_budget() {
     let budget = Arc::new(Budget::new(100_000));
     let account = Account::new(100);
     let bounds = account.bounds(200_000, 5);
-    let held = read(long(60_000), bounds, Arc::clone(&budget)).await.unwrap();
-    let refused = |result: Result<(Bytes, Hold<Arc<Budget>>), Refusal>| assert_eq!(result.err(), Some(Refusal::Memory));
+    let held = read_body(long(60_000), bounds, Arc::clone(&budget)).await.unwrap();
+    let refused = |result: Result<(Bytes, Hold<Arc<Budget>>), ListenerError>| {
+        assert_eq!(result.err(), Some(ListenerError::Memory))
+    };
     // Medium ones at once, large ones when nobody made room.
     for bytes in [50_000, 70_000, 100_001] {
-        refused(read(long(bytes), bounds, Arc::clone(&budget)).await);
+        refused(read_body(long(bytes), bounds, Arc::clone(&budget)).await);
         let text: &'static str = Box::leak("x".repeat(bytes / 2).into_boxed_str());
         let chunks = Chunks { chunks: [text, text, "x"].into(), declared: None, end: End::Clean };
-        refused(read(chunks, bounds, Arc::clone(&budget)).await);
+        refused(read_body(chunks, bounds, Arc::clone(&budget)).await);
     }
-    let small = read(long(4096), bounds, Arc::clone(&budget)).await.unwrap();
+    let small = read_body(long(4096), bounds, Arc::clone(&budget)).await.unwrap();
     assert_eq!(budget.used(), 64_096);
     drop((held, small));
-    assert_eq!(read(long(100_000), bounds, Arc::clone(&budget)).await.unwrap().0.len(), 100_000);
+    assert_eq!(read_body(long(100_000), bounds, Arc::clone(&budget)).await.unwrap().0.len(), 100_000);
     assert_eq!(budget.used(), 0);
 }
 
@@ -136,12 +138,13 @@ async fn a_body_in_one_piece_is_not_copied() {
     let bytes = Bytes::from(vec![b'x'; 8]);
     let at = bytes.as_ptr();
     let account = Account::new(100);
-    let (read, _held) = read(Full::new(bytes), account.bounds(8, 5), Arc::clone(&budget)).await.unwrap();
+    let (read, _held) = read_body(Full::new(bytes), account.bounds(8, 5), Arc::clone(&budget)).await.unwrap();
     assert_eq!(read.as_ptr(), at);
 }
 
 /// A body whose frames come when the test sends them.
-fn sent() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, impl Body<Data = Bytes, Error = Refusal> + Unpin) {
+fn sent() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, impl Body<Data = Bytes, Error = ListenerError> + Unpin)
+{
     let (sender, mut frames) = tokio::sync::mpsc::unbounded_channel::<&'static str>();
     let stream = futures_util::stream::poll_fn(move |cx| {
         let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
@@ -152,7 +155,9 @@ fn sent() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, impl Body<Data =
 
 #[tokio::test(start_paused = true)]
 async fn a_body_has_to_keep_a_pace_over_five_seconds() {
-    for (piece, expected, after) in [("123", Ok(()), 12), ("1", Err(Refusal::Pace), 5), ("", Err(Refusal::Pace), 5)] {
+    for (piece, expected, after) in
+        [("123", Ok(()), 12), ("1", Err(ListenerError::Pace), 5), ("", Err(ListenerError::Pace), 5)]
+    {
         let (budget, account) = (Arc::new(Budget::new(100)), Account::new(100));
         let (sender, body) = sent();
         let feed = async move {
@@ -163,7 +168,7 @@ async fn a_body_has_to_keep_a_pace_over_five_seconds() {
         };
         let began = Instant::now();
         let reading = async {
-            let result = read(body, account.bounds(100, 30), Arc::clone(&budget)).await.map(drop);
+            let result = read_body(body, account.bounds(100, 30), Arc::clone(&budget)).await.map(drop);
             (result, began.elapsed().as_secs())
         };
         let (result, ()) = tokio::join!(reading, feed);
@@ -177,15 +182,15 @@ async fn only_what_has_come_of_an_unfinished_body_counts() {
     let (budget, account) = (Arc::new(Budget::new(100)), Account::new(3));
     let hanging = |chunk: &'static str, declared| Chunks { chunks: [chunk].into(), declared, end: End::Hang };
     {
-        let mut reading = pin!(read(hanging("12", Some(90)), account.bounds(100, 5), Arc::clone(&budget)));
+        let mut reading = pin!(read_body(hanging("12", Some(90)), account.bounds(100, 5), Arc::clone(&budget)));
         assert!(std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
         assert_eq!(budget.used(), 2);
         // The second one brings the connection to four bytes, and the limit is three.
-        let second = read(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
-        assert_eq!(second.map(drop), Err(Refusal::ConnectionBytes));
+        let second = read_body(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
+        assert_eq!(second.map(drop), Err(ListenerError::ConnectionBytes));
         // A body that is here already is not counted.
         let whole = Full::new(Bytes::from_static(b"12345"));
-        assert_eq!(read(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0, "12345");
+        assert_eq!(read_body(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0, "12345");
     }
     assert_eq!(budget.used(), 0);
 }
@@ -196,11 +201,11 @@ async fn one_slow_body_too_many_is_refused_after_a_second() {
     let body = || Chunks { chunks: ["12345678901"].into(), declared: None, end: End::Hang };
     let began = Instant::now();
     let (one, two) = tokio::join!(
-        read(body(), account.bounds(100, 4), Arc::clone(&budget)),
-        read(body(), account.bounds(100, 4), Arc::clone(&budget)),
+        read_body(body(), account.bounds(100, 4), Arc::clone(&budget)),
+        read_body(body(), account.bounds(100, 4), Arc::clone(&budget)),
     );
     let refused = [one.map(drop).unwrap_err(), two.map(drop).unwrap_err()];
-    let too_many = Refusal::ConnectionBodies { retry_after: Duration::from_secs(3) };
-    assert!(refused.contains(&Refusal::Slow) && refused.contains(&too_many), "{refused:?}");
+    let too_many = ListenerError::ConnectionBodies { retry_after: Duration::from_secs(3) };
+    assert!(refused.contains(&ListenerError::Slow) && refused.contains(&too_many), "{refused:?}");
     assert_eq!(began.elapsed().as_secs(), 4);
 }

@@ -13,7 +13,7 @@ use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::{NoMemory, Reader};
 use tokio::time::Instant;
 
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 use crate::unfinished::{ConnectionUsage, UnfinishedBodies, UnfinishedBody};
 
 /// A body that takes longer than this is slow.
@@ -23,7 +23,7 @@ const WINDOW: u64 = 5;
 
 /// How much may be read, for how long, and whose it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds<'a> {
+pub(crate) struct BodyBounds<'a> {
     pub bytes: usize,
     pub time: Duration,
     pub unfinished: &'a UnfinishedBodies,
@@ -33,27 +33,31 @@ pub(crate) struct Bounds<'a> {
 }
 
 /// Who holds the memory of a body, and where the account is.
-pub(crate) trait Account: AsRef<Budget> {
+pub(crate) trait HasBudget: AsRef<Budget> {
     fn budget(&self) -> &Arc<Budget>;
 }
 
-impl Account for Arc<Budget> {
+impl HasBudget for Arc<Budget> {
     fn budget(&self) -> &Arc<Budget> {
         self
     }
 }
 
 /// The whole body, and what it holds of the budget. A large body counts by itself for as long as it is there.
-pub(crate) async fn read<B, P>(body: B, bounds: Bounds<'_>, budget: P) -> Result<(Bytes, Hold<P>), Refusal>
+pub(crate) async fn read_body<B, P>(
+    body: B,
+    bounds: BodyBounds<'_>,
+    budget: P,
+) -> Result<(Bytes, Hold<P>), ListenerError>
 where
     B: Body<Data = Bytes>,
-    P: Account,
+    P: HasBudget,
 {
     let mut held = Hold::none(budget);
     let declared = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if let Some(bytes) = declared {
         if bytes > bounds.bytes {
-            return Err(Refusal::TooLarge { limit: bounds.bytes });
+            return Err(ListenerError::TooLarge { limit: bounds.bytes });
         }
         // Refused before it is sent, where there is no room for it now.
         if bytes > MEDIUM {
@@ -91,7 +95,11 @@ where
 }
 
 /// Takes the part of what has come. A large body waits for it, and is known to those who look for the largest.
-async fn count<P: Account>(received: &mut Received, reader: &mut Reader, held: &mut Hold<P>) -> Result<(), Refusal> {
+async fn count<P: HasBudget>(
+    received: &mut Received,
+    reader: &mut Reader,
+    held: &mut Hold<P>,
+) -> Result<(), ListenerError> {
     if received.total <= MEDIUM {
         return held.set(received.total).map_err(full);
     }
@@ -99,26 +107,26 @@ async fn count<P: Account>(received: &mut Received, reader: &mut Reader, held: &
     reader.hold(received.total).await.map_err(no_memory)
 }
 
-fn no_memory(_: NoMemory) -> Refusal {
-    Refusal::Memory
+fn no_memory(_: NoMemory) -> ListenerError {
+    ListenerError::Memory
 }
 
-fn full(_: Full) -> Refusal {
-    Refusal::Memory
+fn full(_: Full) -> ListenerError {
+    ListenerError::Memory
 }
 
 /// The frames that come later, each in its time.
 async fn read_rest<B, P>(
     mut body: Pin<&mut B>,
-    bounds: Bounds<'_>,
+    bounds: BodyBounds<'_>,
     mut unfinished: UnfinishedBody<'_>,
     received: &mut Received,
     reader: &mut Reader,
     held: &mut Hold<P>,
-) -> Result<(), Refusal>
+) -> Result<(), ListenerError>
 where
     B: Body<Data = Bytes>,
-    P: Account,
+    P: HasBudget,
 {
     unfinished.add_bytes(received.total)?;
     let (begun, mut looked, mut before) = (Instant::now(), Instant::now(), received.total);
@@ -132,12 +140,12 @@ where
             () = &mut timer => {
                 let now = Instant::now();
                 if now >= end {
-                    return Err(Refusal::Slow);
+                    return Err(ListenerError::Slow);
                 }
                 unfinished.mark_slow(end)?;
                 if now >= looked + Duration::from_secs(WINDOW) {
                     if received.total - before < bounds.unfinished.least_bytes(WINDOW) {
-                        return Err(Refusal::Pace);
+                        return Err(ListenerError::Pace);
                     }
                     (looked, before) = (now, received.total);
                 }
@@ -173,15 +181,15 @@ impl Received {
         frame: Option<Result<http_body::Frame<Bytes>, E>>,
         held: &mut Hold<P>,
         counted: bool,
-    ) -> Result<bool, Refusal>
+    ) -> Result<bool, ListenerError>
     where
-        P: Account,
+        P: HasBudget,
     {
         let Some(frame) = frame else { return Ok(true) };
-        let Ok(data) = frame.map_err(|_| Refusal::Broken)?.into_data() else { return Ok(false) };
+        let Ok(data) = frame.map_err(|_| ListenerError::Broken)?.into_data() else { return Ok(false) };
         self.total += data.len();
         if self.total > self.limit {
-            return Err(Refusal::TooLarge { limit: self.limit });
+            return Err(ListenerError::TooLarge { limit: self.limit });
         }
         if counted {
             held.set(self.total).map_err(full)?;

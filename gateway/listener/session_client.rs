@@ -13,7 +13,7 @@ use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply,
 use tokio::sync::mpsc;
 
 use crate::Handler;
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 
 /// Messages that wait for a client that reads slowly.
 const BUFFER: usize = 64;
@@ -24,13 +24,13 @@ pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 
 /// Whoever the messages come from.
 #[derive(Clone)]
-pub(crate) struct Caller {
+pub(crate) struct SessionClient {
     pub peer: Peer,
     pub principal: Principal,
     pub endpoint: Endpoint,
 }
 
-impl Caller {
+impl SessionClient {
     /// An exchange of this caller, within `session` if there is one.
     pub(crate) fn exchange(&self, kind: ExchangeKind, session: Option<&HeaderValue>) -> Exchange {
         let mut headers = HeaderMap::new();
@@ -66,19 +66,19 @@ impl Caller {
 
 /// Where messages wait, one after another, for a client that reads them. Each counts in the account of bytes in flight.
 #[derive(Clone)]
-pub(crate) struct Queue {
-    out: mpsc::Sender<Waiting>,
+pub(crate) struct MessageQueue {
+    out: mpsc::Sender<QueuedMessage>,
     budget: Arc<Budget>,
 }
 
-/// A message in a [`Queue`].
-pub(crate) struct Waiting {
+/// A message in a [`MessageQueue`].
+pub(crate) struct QueuedMessage {
     pub text: Text,
     _held: Hold,
 }
 
-impl Queue {
-    pub(crate) fn new(budget: &Arc<Budget>) -> (Self, mpsc::Receiver<Waiting>) {
+impl MessageQueue {
+    pub(crate) fn new(budget: &Arc<Budget>) -> (Self, mpsc::Receiver<QueuedMessage>) {
         let (out, texts) = mpsc::channel(BUFFER);
         (Self { out, budget: Arc::clone(budget) }, texts)
     }
@@ -92,14 +92,14 @@ impl Queue {
             Err(_) => {
                 tracing::info!(bytes = text.len(), "a message was dropped: limits.bytes_in_flight is reached");
                 match write::id_of_response(text.start()) {
-                    Some(id) => Text::Whole(Refusal::Unread.text(Some(id))),
+                    Some(id) => Text::Whole(ListenerError::Unread.text(Some(id))),
                     // The answers to a batch.
-                    None if text.start().starts_with(b"[") => Text::Whole(Refusal::Unread.text(None)),
+                    None if text.start().starts_with(b"[") => Text::Whole(ListenerError::Unread.text(None)),
                     None => return true,
                 }
             }
         };
-        self.out.send(Waiting { text, _held: held }).await.is_ok()
+        self.out.send(QueuedMessage { text, _held: held }).await.is_ok()
     }
 
     /// Ready when nobody reads any more.
@@ -109,26 +109,26 @@ impl Queue {
 }
 
 /// The session id that a reply brought.
-pub(crate) fn session(reply: &Reply) -> Option<HeaderValue> {
+pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
     let (Reply::Message { headers, .. } | Reply::Empty { headers, .. } | Reply::Stream { headers, .. }) = reply;
     headers.get(SESSION).cloned()
 }
 
 /// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without any is the silence
 /// that a cancelled request gets.
-pub(crate) async fn pour(reply: Reply, out: &Queue) -> bool {
+pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
         Reply::Empty { .. } => false,
         Reply::Stream { events, .. } => {
-            drain(events, out).await;
+            forward_events(events, out).await;
             true
         }
     }
 }
 
 /// Hands on the messages of a stream until it ends or nobody listens any more.
-pub(crate) async fn drain(mut events: Events, out: &Queue) {
+pub(crate) async fn forward_events(mut events: Events, out: &MessageQueue) {
     while let Some(event) = events.next().await {
         if event.data.is_empty() {
             continue;

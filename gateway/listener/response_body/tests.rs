@@ -1,4 +1,4 @@
-//! Tests of `outflow`.
+//! Tests of `response_body`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::connection::ConnectionState;
 
-type Flow = Outflow<Empty<Bytes>>;
+type Flow = ResponseBody<Empty<Bytes>>;
 
 fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    (send, respond(reply, interval, Hold::none(ConnectionState::untracked().begin_request())).into_body())
+    (send, build_response(reply, interval, Hold::none(ConnectionState::untracked().begin_request())).into_body())
 }
 
 async fn chunk(flow: &mut Flow) -> Option<Chunk> {
@@ -70,7 +70,7 @@ async fn texts_know_their_length_and_are_not_copied() {
     let middle = Bytes::from(vec![b'x'; 100]);
     let at = middle.as_ptr();
     let mut flow: Flow =
-        Outflow::Spliced { chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")], held: None };
+        ResponseBody::Spliced { chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")], held: None };
     assert_eq!(flow.size_hint().exact(), Some(102));
     chunk(&mut flow).await.unwrap();
     let middle = chunk(&mut flow).await.unwrap();
@@ -87,7 +87,7 @@ fn spliced() -> (Arc<ConnectionState>, Flow) {
     let mut held = Hold::none(state.begin_request());
     held.grow(30).unwrap();
     let chunks = ["<head>", "middle", ""].map(|text| Bytes::from_static(text.as_bytes()));
-    (state, Outflow::Spliced { chunks, held: Some(held) })
+    (state, ResponseBody::Spliced { chunks, held: Some(held) })
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    let mut flow: Flow = respond(reply, Duration::from_secs(15), Hold::none(state.begin_request())).into_body();
+    let mut flow: Flow = build_response(reply, Duration::from_secs(15), Hold::none(state.begin_request())).into_body();
     send.send(outgoing(None, "{\"a\":1}", None)).unwrap();
     let written = chunk(&mut flow).await.unwrap();
     assert_eq!(used(), 7);

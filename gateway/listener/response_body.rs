@@ -18,7 +18,7 @@ use lockgate_proxy::transport::{Events, Outgoing, Reply, Text};
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
-use crate::refusal::Refusal;
+use crate::error::ListenerError;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -30,7 +30,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 pin_project_lite::pin_project! {
     /// The body of any response; `B` is the body type of the service for other paths.
     #[project = Parts]
-    pub(crate) enum Outflow<B> {
+    pub(crate) enum ResponseBody<B> {
         Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
         Spliced { chunks: [Bytes; 3], held: Option<Hold<ActiveRequest>> },
         Events { stream: EventStream },
@@ -160,7 +160,7 @@ impl EventStream {
             });
         }
         tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
-        event.data = Refusal::Unread.text(Some(write::id_of_response(event.data.start())?)).into();
+        event.data = ListenerError::Unread.text(Some(write::id_of_response(event.data.start())?)).into();
         Some(Chunk::new(event_text(&event), Some(held)))
     }
 
@@ -207,7 +207,7 @@ fn event_text(event: &Outgoing) -> Bytes {
     out.freeze()
 }
 
-impl<B> Outflow<B> {
+impl<B> ResponseBody<B> {
     pub(crate) const fn empty() -> Self {
         Self::whole(Bytes::new())
     }
@@ -218,7 +218,7 @@ impl<B> Outflow<B> {
     }
 }
 
-impl<B> Body for Outflow<B>
+impl<B> Body for ResponseBody<B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -270,19 +270,23 @@ where
 }
 
 /// A reply as an HTTP response. `held` is what its body takes.
-pub(crate) fn respond<B>(reply: Reply, keep_alive: Duration, held: Hold<ActiveRequest>) -> Response<Outflow<B>> {
+pub(crate) fn build_response<B>(
+    reply: Reply,
+    keep_alive: Duration,
+    held: Hold<ActiveRequest>,
+) -> Response<ResponseBody<B>> {
     match reply {
         Reply::Message { status, mut headers, body } => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
             let held = Some(held);
             let body = match body {
-                Text::Whole(bytes) => Outflow::Whole { bytes, held },
-                Text::Spliced(chunks) | Text::Shared(chunks) => Outflow::Spliced { chunks, held },
+                Text::Whole(bytes) => ResponseBody::Whole { bytes, held },
+                Text::Spliced(chunks) | Text::Shared(chunks) => ResponseBody::Spliced { chunks, held },
             };
-            assemble(status, headers, body)
+            assemble_response(status, headers, body)
         }
-        Reply::Empty { status, headers } => assemble(status, headers, Outflow::empty()),
+        Reply::Empty { status, headers } => assemble_response(status, headers, ResponseBody::empty()),
         Reply::Stream { headers, events } => {
             stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()))
         }
@@ -306,14 +310,18 @@ pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
 }
 
 /// An event stream as an HTTP response.
-pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<Outflow<B>> {
+pub(crate) fn stream<B>(mut headers: HeaderMap, stream: EventStream) -> Response<ResponseBody<B>> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(BUFFERING, HeaderValue::from_static("no"));
-    assemble(StatusCode::OK, headers, Outflow::Events { stream })
+    assemble_response(StatusCode::OK, headers, ResponseBody::Events { stream })
 }
 
-pub(crate) fn assemble<B>(status: StatusCode, headers: HeaderMap, body: Outflow<B>) -> Response<Outflow<B>> {
+pub(crate) fn assemble_response<B>(
+    status: StatusCode,
+    headers: HeaderMap,
+    body: ResponseBody<B>,
+) -> Response<ResponseBody<B>> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
