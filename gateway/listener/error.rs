@@ -11,7 +11,7 @@ use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::Rejection;
 
-use crate::Handler;
+use crate::handler::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
 const CALLERS_STREAMS: &str =

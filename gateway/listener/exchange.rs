@@ -2,33 +2,29 @@
 //! Everything is one concrete future, in memory that exchanges share (`future_pool`): no task and no copy of headers per request.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use lockgate_admission::budget::Hold;
-use lockgate_authn::{Certificate, Credentials, Peer, Principal, WELL_KNOWN};
+use lockgate_authn::{Certificate, Credentials, Peer, WELL_KNOWN};
 use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Exchange, ExchangeKind, Reply, Text};
 use lockgate_telemetry::request::Tag;
 use tower::ServiceExt;
 
-use crate::Handler;
-use crate::config::Config;
-use crate::connection::{ActiveRequest, ConnectionState};
+use crate::connection::ActiveRequest;
+use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
 use crate::fallback::Fallback;
-use crate::origin_check::{self, OriginCheck};
-use crate::request_body::{self, BodyBounds, HasBudget};
+use crate::handler::Handler;
+use crate::origin_check;
 use crate::request_headers::{accepts, bearer, check_framing, check_post};
-use crate::response_body::{ResponseBody, assemble_response, build_response, plain};
-use crate::slots::Slots;
-use crate::sse::Sessions;
-use crate::unfinished::UnfinishedBodies;
+use crate::response_body::{ResponseBody, answer_preflight, assemble_response, build_response, plain};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
@@ -57,31 +53,6 @@ impl Remote {
     }
 }
 
-/// What all connections of a listener share.
-pub(crate) struct ListenerState {
-    pub config: Config,
-    pub origin_check: OriginCheck,
-    pub sessions: Arc<Sessions>,
-    pub unfinished: UnfinishedBodies,
-    pub slots: Arc<Slots>,
-    /// Clients are to go elsewhere with their next request.
-    pub draining: AtomicBool,
-}
-
-/// What all requests of a connection share.
-pub(crate) struct ConnectionContext<H, F> {
-    pub listener: Arc<ListenerState>,
-    pub handler: Arc<H>,
-    pub fallback: F,
-    pub state: Arc<ConnectionState>,
-    pub remote: SocketAddr,
-    pub local: IpAddr,
-    /// The client certificate that TLS has verified.
-    pub certificate: Option<Arc<Certificate>>,
-    /// The `Host` that passed first: nearly always the only one of a connection.
-    pub host: OnceLock<HeaderValue>,
-}
-
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
@@ -91,22 +62,6 @@ enum Route {
     /// Protected resource metadata, if there is any.
     Metadata,
     Fallback,
-}
-
-pub(crate) type ListenerResponse<F> = Response<ResponseBody<<F as Fallback>::Body>>;
-
-impl ListenerState {
-    pub(crate) fn new(config: Config) -> Self {
-        let limits = &config.limits;
-        Self {
-            origin_check: OriginCheck::new(&config),
-            sessions: Arc::new(Sessions::new(limits.connections)),
-            unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
-            slots: Slots::new(limits.connections, limits.connections_per_address),
-            draining: AtomicBool::new(false),
-            config,
-        }
-    }
 }
 
 /// Answers one request. A client that names its request gets the name back.
@@ -270,42 +225,6 @@ fn split_request(request: Request<Incoming>) -> (HeaderMap, Incoming) {
     (parts.headers, body)
 }
 
-impl<H: Handler, F> ConnectionContext<H, F> {
-    /// Who is behind an exchange on this connection.
-    pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
-        let principal = self.handler.identify(endpoint, credentials).await?;
-        self.state.mark_authenticated();
-        Ok(principal)
-    }
-
-    /// Takes the credentials of a request on this connection.
-    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, ListenerError> {
-        let bearer = bearer(headers)?;
-        Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
-    }
-
-    /// Reads a body of this principal within the configured bounds.
-    pub(crate) async fn read_body<P>(
-        &self,
-        body: Incoming,
-        principal: &Principal,
-        budget: P,
-    ) -> Result<(Bytes, Hold<P>), ListenerError>
-    where
-        P: HasBudget,
-    {
-        let limits = &self.listener.config.limits;
-        let bounds = BodyBounds {
-            bytes: limits.body_bytes,
-            time: limits.read_timeout,
-            unfinished: &self.listener.unfinished,
-            connection: &self.state.unfinished,
-            principal: principal.key(),
-        };
-        request_body::read_body(body, bounds, budget).await
-    }
-}
-
 /// Protected resource metadata: public, and the same for everybody.
 fn answer_metadata<B>(
     method: &Method,
@@ -321,16 +240,6 @@ fn answer_metadata<B>(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=3600"));
     Ok(assemble_response(StatusCode::OK, headers, ResponseBody::whole(document.into())))
-}
-
-/// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
-pub(crate) fn answer_preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<ResponseBody<B>> {
-    let mut headers = HeaderMap::new();
-    headers.insert(ALLOW, HeaderValue::from_static(methods));
-    if request.contains_key(http::header::ORIGIN) {
-        origin_check::add_preflight_headers(&mut headers, request, methods);
-    }
-    assemble_response(StatusCode::NO_CONTENT, headers, ResponseBody::empty())
 }
 
 #[cfg(test)]

@@ -22,7 +22,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{BodyLimits, Config, Limits};
-use crate::{Drain, Handler, Server};
+use crate::handler::Handler;
+use crate::{Drain, Server};
 
 type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
 

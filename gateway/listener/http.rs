@@ -18,13 +18,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::Handler;
 use crate::config::{Config, Limits};
 use crate::connection::Connections;
+use crate::context::{ListenerResponse, ListenerState};
 use crate::error;
-use crate::exchange::{ListenerResponse, ListenerState};
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
+use crate::handler::Handler;
 use crate::slots::AddressFull;
 use crate::tls::{self, ServerCertificate};
 use serve::serve_connection;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lockgate_admission::budget::Hold;
@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
 use crate::error::ListenerError;
+use crate::origin_check::add_preflight_headers;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -326,6 +327,16 @@ pub(crate) fn assemble_response<B>(
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
+}
+
+/// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
+pub(crate) fn answer_preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<ResponseBody<B>> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ALLOW, HeaderValue::from_static(methods));
+    if request.contains_key(http::header::ORIGIN) {
+        add_preflight_headers(&mut headers, request, methods);
+    }
+    assemble_response(StatusCode::NO_CONTENT, headers, ResponseBody::empty())
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use lockgate_protocol::write;
 use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply, Text};
 use tokio::sync::mpsc;
 
-use crate::Handler;
 use crate::error::ListenerError;
+use crate::handler::Handler;
 
 /// Messages that wait for a client that reads slowly.
 const BUFFER: usize = 64;

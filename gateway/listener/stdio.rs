@@ -25,8 +25,8 @@ use lockgate_telemetry::request::{Tag, within};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
-use crate::Handler;
 use crate::error::ListenerError;
+use crate::handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};

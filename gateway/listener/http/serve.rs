@@ -17,10 +17,11 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::App;
-use crate::Handler;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
-use crate::exchange::{ConnectionContext, answer_request};
+use crate::context::ConnectionContext;
+use crate::exchange::answer_request;
 use crate::fallback::Fallback;
+use crate::handler::Handler;
 use crate::slots::Slot;
 use crate::tls;
 

@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::fake::{Fake, Running, config, empty, fake, message, plain, post, read_to, start};
+use http::HeaderValue;
+use lockgate_authn::Principal;
 
 const GRACE: Duration = Duration::from_secs(5);
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}"#;
@@ -191,6 +193,6 @@ async fn streams_count_among_those_of_their_caller_until_they_end() {
 fn the_session_is_taken_from_the_query() {
     let table = [(Some("session=ab"), "ab"), (Some("x=1&session=ab&y"), "ab"), (Some("xsession=ab"), ""), (None, "")];
     for (query, expected) in table {
-        assert_eq!(session_id(query), expected);
+        assert_eq!(find_session_id(query), expected);
     }
 }

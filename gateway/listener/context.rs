@@ -1,0 +1,103 @@
+//! What all connections of a listener share, and what all requests of a connection share: whose they are, and the bounds within
+//! which their bodies are read.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response};
+use hyper::body::Incoming;
+use lockgate_admission::budget::Hold;
+use lockgate_authn::{Certificate, Credentials, Peer, Principal};
+use lockgate_proxy::transport::{Endpoint, Reply};
+
+use crate::config::Config;
+use crate::connection::ConnectionState;
+use crate::error::ListenerError;
+use crate::fallback::Fallback;
+use crate::handler::Handler;
+use crate::origin_check::OriginCheck;
+use crate::request_body::{self, BodyBounds, HasBudget};
+use crate::request_headers::bearer;
+use crate::response_body::ResponseBody;
+use crate::slots::Slots;
+use crate::sse_sessions::Sessions;
+use crate::unfinished::UnfinishedBodies;
+
+/// What all connections of a listener share.
+pub(crate) struct ListenerState {
+    pub config: Config,
+    pub origin_check: OriginCheck,
+    pub sessions: Arc<Sessions>,
+    pub unfinished: UnfinishedBodies,
+    pub slots: Arc<Slots>,
+    /// Clients are to go elsewhere with their next request.
+    pub draining: AtomicBool,
+}
+
+/// What all requests of a connection share.
+pub(crate) struct ConnectionContext<H, F> {
+    pub listener: Arc<ListenerState>,
+    pub handler: Arc<H>,
+    pub fallback: F,
+    pub state: Arc<ConnectionState>,
+    pub remote: SocketAddr,
+    pub local: IpAddr,
+    /// The client certificate that TLS has verified.
+    pub certificate: Option<Arc<Certificate>>,
+    /// The `Host` that passed first: nearly always the only one of a connection.
+    pub host: OnceLock<HeaderValue>,
+}
+
+pub(crate) type ListenerResponse<F> = Response<ResponseBody<<F as Fallback>::Body>>;
+
+impl ListenerState {
+    pub(crate) fn new(config: Config) -> Self {
+        let limits = &config.limits;
+        Self {
+            origin_check: OriginCheck::new(&config),
+            sessions: Arc::new(Sessions::new(limits.connections)),
+            unfinished: UnfinishedBodies::new(limits.unfinished.clone()),
+            slots: Slots::new(limits.connections, limits.connections_per_address),
+            draining: AtomicBool::new(false),
+            config,
+        }
+    }
+}
+
+impl<H: Handler, F> ConnectionContext<H, F> {
+    /// Who is behind an exchange on this connection.
+    pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+        let principal = self.handler.identify(endpoint, credentials).await?;
+        self.state.mark_authenticated();
+        Ok(principal)
+    }
+
+    /// Takes the credentials of a request on this connection.
+    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, ListenerError> {
+        let bearer = bearer(headers)?;
+        Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
+    }
+
+    /// Reads a body of this principal within the configured bounds.
+    pub(crate) async fn read_body<P>(
+        &self,
+        body: Incoming,
+        principal: &Principal,
+        budget: P,
+    ) -> Result<(Bytes, Hold<P>), ListenerError>
+    where
+        P: HasBudget,
+    {
+        let limits = &self.listener.config.limits;
+        let bounds = BodyBounds {
+            bytes: limits.body_bytes,
+            time: limits.read_timeout,
+            unfinished: &self.listener.unfinished,
+            connection: &self.state.unfinished,
+            principal: principal.key(),
+        };
+        request_body::read_body(body, bounds, budget).await
+    }
+}

@@ -1,0 +1,37 @@
+//! The gateway as the listener sees it: whoever answers an exchange.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lockgate_admission::budget::Budget;
+use lockgate_authn::{Credentials, Principal};
+use lockgate_proxy::transport::{Endpoint, Exchange, Reply};
+use lockgate_telemetry::Rejection;
+
+/// Whoever answers: the gateway, or a fake in tests.
+pub trait Handler: Send + Sync + 'static {
+    /// An open event stream, counted.
+    type Place: Send + Sync + Unpin + 'static;
+
+    /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused with the answer.
+    fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> impl Future<Output = Result<Principal, Reply>> + Send;
+
+    /// The protected resource metadata (RFC 9728) at a path, if there is any.
+    fn metadata(&self, path: &str) -> Option<String>;
+
+    /// A place among the event streams of a caller, until it is dropped; `None` when it has as many as one may have.
+    fn stream(&self, caller: &Principal) -> Option<Self::Place>;
+
+    /// An exchange that went no further than the listener, for the record.
+    fn record_rejection(&self, why: Rejection, words: Cow<'static, str>);
+
+    /// The account of bytes in flight.
+    fn budget(&self) -> &Arc<Budget>;
+
+    /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
+    fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send;
+}

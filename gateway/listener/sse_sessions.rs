@@ -1,0 +1,93 @@
+//! The open streams of HTTP+SSE, by the id that their messages carry. Whoever holds an id alone gets nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::HeaderValue;
+use lockgate_authn::Principal;
+use lockgate_proxy::transport::{ExchangeKind, Reply};
+use parking_lot::Mutex;
+
+use crate::error::ListenerError;
+use crate::handler::Handler;
+use crate::session_client::{self, MessageQueue, SessionClient};
+
+/// The open streams of a listener.
+pub(crate) struct Sessions {
+    /// `None` once the listener shuts down.
+    open: Mutex<Option<HashMap<String, Session>>>,
+    max: usize,
+}
+
+/// One open stream. The stream ends when the last clone is dropped.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub owner: Arc<Owner>,
+    pub out: MessageQueue,
+}
+
+/// Whose stream it is, and which session of the proxy it stands for.
+pub(crate) struct Owner {
+    pub caller: SessionClient,
+    pub proxied: Mutex<Option<HeaderValue>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { open: Mutex::new(Some(HashMap::new())), max }
+    }
+
+    /// Takes no further messages; streams end when what runs on them has ended.
+    pub(crate) fn close(&self) {
+        drop(self.open.lock().take());
+    }
+
+    pub(crate) fn add(&self, session: Session) -> Result<String, ListenerError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| ListenerError::Busy)?;
+        let id = format!("{:032x}", u128::from_le_bytes(random));
+        let mut open = self.open.lock();
+        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(ListenerError::Streams)?;
+        open.insert(id.clone(), session);
+        Ok(id)
+    }
+
+    /// The session of this id and its endpoint. Whose it is, is not looked at.
+    pub(crate) fn find(&self, id: &str) -> Result<Session, ListenerError> {
+        let open = self.open.lock();
+        open.as_ref().and_then(|open| open.get(id)).cloned().ok_or(ListenerError::NoSession)
+    }
+
+    pub(crate) fn remove(&self, id: &str) {
+        if let Some(open) = self.open.lock().as_mut() {
+            open.remove(id);
+        }
+    }
+}
+
+impl Session {
+    /// The session, if it is this principal's.
+    pub(crate) fn of(self, principal: &Principal) -> Result<Self, ListenerError> {
+        if self.owner.caller.principal == *principal { Ok(self) } else { Err(ListenerError::NoSession) }
+    }
+
+    /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
+    pub(crate) fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
+        let Some(proxied) = session_client::find_session_id(reply) else { return };
+        if self.owner.proxied.lock().replace(proxied.clone()).is_some_and(|before| before == proxied) {
+            return;
+        }
+        let (session, handler) = (self.clone(), Arc::clone(handler));
+        tokio::spawn(async move {
+            let forward = async {
+                if let Some(events) = session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await {
+                    session_client::forward_events(events, &session.out).await;
+                }
+            };
+            tokio::select! {
+                () = session.out.closed() => {}
+                () = forward => {}
+            }
+        });
+    }
+}
