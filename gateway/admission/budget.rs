@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::reader::Readers;
+use crate::readers::Readers;
 
 /// The memory that everything in flight may take together.
 pub struct Budget {

@@ -1,8 +1,10 @@
 //! How many may run at once and how many may wait, fairly between callers: places go round the callers that wait, not
 //! to whoever asks most, and a full queue loses the newest of the caller who has most in it.
 
+mod bounds;
 mod callers;
 mod turns;
+mod waiter;
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,47 +12,20 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::Pools;
+use crate::pool::{Hungry, Pools};
+pub use bounds::{Bounds, Charge, Refused};
 use callers::Callers;
-use turns::{Answer, Notice, RUNNING, State, WAITING, Waiter};
+use turns::{RUNNING, Rules, State, WAITING};
+use waiter::{Answer, Notice, Waiter};
 
 /// Longest time that a refusal tells to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How much of the mean time of a place is the newest one.
 const NEWEST: f64 = 0.1;
 
-/// How many at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    pub running: usize,
-    pub waiting: usize,
-}
-
-/// By what callers take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Charge {
-    /// Everybody gets as many places.
-    Turns,
-    /// Everybody gets as much time.
-    Time,
-}
-
-/// Why there is no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// As many wait here as may.
-    Full,
-    /// As many wait in all limits of the pool as may.
-    PoolFull,
-    /// The queue was full, and somebody came who had less in it.
-    Displaced,
-}
-
 /// See the module.
 pub struct ConcurrencyLimit {
-    bounds: Bounds,
-    charge: Charge,
-    pools: Option<Pools>,
+    rules: Rules,
     state: Mutex<State>,
     /// Somebody has begun to wait.
     wanted: Notify,
@@ -75,9 +50,7 @@ impl ConcurrencyLimit {
             pools.waiting.join();
         }
         Arc::new_cyclic(|itself| Self {
-            bounds: Bounds { running: bounds.running.max(1), ..bounds },
-            charge,
-            pools,
+            rules: Rules { bounds: Bounds { running: bounds.running.max(1), ..bounds }, charge, pools },
             state: Mutex::new(State {
                 running: 0,
                 waiting: 0,
@@ -115,7 +88,7 @@ impl ConcurrencyLimit {
         let mut state = self.state.lock();
         state.meet(caller, now);
         // Who waits already comes first, so nobody overtakes.
-        if state.waiting > 0 || !self.begin(&mut state, caller, now) {
+        if state.waiting > 0 || !self.rules.begin(&mut state, caller, now) {
             return None;
         }
         state.full_since = None;
@@ -137,7 +110,7 @@ impl ConcurrencyLimit {
 
     #[must_use]
     pub fn bounds(&self) -> Bounds {
-        self.bounds
+        self.rules.bounds
     }
 
     /// How long there has been no free place for those who wanted one.
@@ -151,7 +124,7 @@ impl ConcurrencyLimit {
     #[must_use]
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
-        let turns = (state.waiting + 1) as f64 / self.bounds.running as f64;
+        let turns = (state.waiting + 1) as f64 / self.rules.bounds.running as f64;
         let wait = Duration::try_from_secs_f64(turns * state.held).unwrap_or(LONGEST_WAIT);
         wait.clamp(Duration::from_secs(1), LONGEST_WAIT)
     }
@@ -181,15 +154,15 @@ impl ConcurrencyLimit {
         let mut state = self.state.lock();
         state.meet(caller, now);
         // Who waits already comes first, so nobody overtakes.
-        if state.waiting == 0 && self.begin(&mut state, caller, now) {
+        if state.waiting == 0 && self.rules.begin(&mut state, caller, now) {
             state.full_since = None;
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
         // Who is held back for others has not found the limit full.
-        if state.running >= self.bounds.running || state.is_within_reach(caller, self.bounds.running, now) {
+        if state.running >= self.rules.bounds.running || state.is_within_reach(caller, self.rules.bounds.running, now) {
             state.full_since.get_or_insert(now);
         }
-        let displaced = self.make_room(&mut state, caller)?;
+        let displaced = self.rules.make_room(&mut state, caller)?;
         state.tickets += 1;
         state.waiting += 1;
         let ticket = state.tickets;
@@ -213,7 +186,7 @@ impl ConcurrencyLimit {
     fn serve(&self) -> bool {
         let mut served = false;
         loop {
-            let notice = self.next(&mut self.state.lock());
+            let notice = self.rules.next(&mut self.state.lock(), &self.itself);
             if notice.is_none() {
                 return served;
             }
@@ -230,18 +203,6 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// The pool has a place again.
-    pub(crate) fn try_again(&self) {
-        self.state.lock().hungry = false;
-        let served = self.serve();
-        let hungry = self.state.lock().hungry;
-        match &self.pools {
-            // Not needed here: somebody else may want it. Who is still hungry has found nothing.
-            Some(pools) if !served && !hungry => pools.running.wake(),
-            _ => {}
-        }
-    }
-
     /// A place is given back.
     fn release(&self, caller: u64, since: Instant) {
         let seconds = since.elapsed().as_secs_f64();
@@ -250,18 +211,31 @@ impl ConcurrencyLimit {
         let weight = if expected == 0.0 { 1.0 } else { NEWEST };
         state.held += (seconds - expected) * weight;
         state.running -= 1;
-        let more = if self.charge == Charge::Time { seconds - expected } else { 0.0 };
+        let more = if self.rules.charge == Charge::Time { seconds - expected } else { 0.0 };
         state.callers.end(caller, more);
-        let freed = self.unlend(&mut state, RUNNING);
+        let freed = self.rules.unlend(&mut state, RUNNING);
         if state.waiting == 0 {
             state.full_since = None;
         }
         drop(state);
         if !self.serve()
             && freed
-            && let Some(pools) = &self.pools
+            && let Some(pools) = &self.rules.pools
         {
             pools.running.wake();
+        }
+    }
+}
+
+impl Hungry for ConcurrencyLimit {
+    fn try_again(&self) {
+        self.state.lock().hungry = false;
+        let served = self.serve();
+        let hungry = self.state.lock().hungry;
+        match &self.rules.pools {
+            // Not needed here: somebody else may want it. Who is still hungry has found nothing.
+            Some(pools) if !served && !hungry => pools.running.wake(),
+            _ => {}
         }
     }
 }
@@ -300,7 +274,7 @@ impl Drop for Waiting<'_> {
         if let Some(place) = place {
             queue.remove(place);
             state.waiting -= 1;
-            self.limit.unlend(&mut state, WAITING);
+            self.limit.rules.unlend(&mut state, WAITING);
             state.callers.tidy(self.caller);
             return;
         }
@@ -334,7 +308,7 @@ impl Drop for Permit {
 
 impl Drop for ConcurrencyLimit {
     fn drop(&mut self) {
-        if let Some(pools) = &self.pools {
+        if let Some(pools) = &self.rules.pools {
             pools.running.leave();
             pools.waiting.leave();
         }

@@ -7,6 +7,7 @@ pub mod buffer;
 mod concurrency;
 mod pool;
 pub mod reader;
+mod readers;
 
 pub use apart::{Apart, Turn};
 pub use concurrency::{Bounds, Charge, ConcurrencyLimit, Permit, Promise, Refused};

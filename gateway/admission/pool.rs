@@ -7,8 +7,6 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::ConcurrencyLimit;
-
 /// The pools that a limit takes part in.
 #[derive(Clone)]
 pub struct Pools {
@@ -16,6 +14,12 @@ pub struct Pools {
     pub running: Arc<Pool>,
     /// Who waits at once, in all.
     pub waiting: Arc<Pool>,
+}
+
+/// A limit where somebody waits for the common part.
+pub(crate) trait Hungry: Send + Sync {
+    /// The pool has a place again.
+    fn try_again(&self);
 }
 
 /// See the module. Each member may always have its share, and more while the common part lasts. The shares are never
@@ -26,7 +30,7 @@ pub struct Pool {
     /// What members hold beyond their shares.
     lent: AtomicUsize,
     /// Limits where somebody waits for the common part alone.
-    hungry: Mutex<VecDeque<Weak<ConcurrencyLimit>>>,
+    hungry: Mutex<VecDeque<Weak<dyn Hungry>>>,
     /// Their number, to be read without the lock.
     hungry_count: AtomicUsize,
 }
@@ -78,7 +82,7 @@ impl Pool {
     }
 
     /// Remembers a limit to be woken when a place of the common part is free.
-    pub(crate) fn wait(&self, limit: Weak<ConcurrencyLimit>) {
+    pub(crate) fn wait(&self, limit: Weak<dyn Hungry>) {
         self.hungry.lock().push_back(limit);
         self.hungry_count.fetch_add(1, Ordering::SeqCst);
     }

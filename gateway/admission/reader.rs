@@ -2,16 +2,15 @@
 //! holds up whoever sends; after a bounded time the one that holds the most has to go, so that the others go on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::budget::{Budget, Hold, MEDIUM};
 use crate::buffer::counted;
+use crate::readers::{Entry, LOOK, Waits};
 
 /// The first bytes of every message are read without the account: most messages end there.
 pub const FREE: usize = 16 << 10;
@@ -21,8 +20,6 @@ const STEP: usize = 64 << 10;
 pub const PATIENCE: Duration = Duration::from_secs(1);
 /// How long others wait for that.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(100);
-/// How often one that waits looks.
-const LOOK: Duration = Duration::from_millis(25);
 
 /// The account is full, and this message has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,70 +30,6 @@ pub struct Reader {
     hold: Hold,
     /// Known to all from [`MEDIUM`] on.
     entry: Option<Arc<Entry>>,
-}
-
-/// Those who read large messages.
-#[derive(Default)]
-pub(crate) struct Readers {
-    state: Mutex<State>,
-    /// How many wait for room.
-    waiting: AtomicUsize,
-    room: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    open: Vec<Arc<Entry>>,
-    /// When the last one had to go: its memory takes a moment to come back.
-    told: Option<Instant>,
-}
-
-struct Entry {
-    bytes: AtomicUsize,
-    has_to_go: AtomicBool,
-    told: Notify,
-}
-
-impl Readers {
-    /// Some memory was given back.
-    pub(crate) fn wake(&self) {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.room.notify_waiters();
-        }
-    }
-
-    fn add(&self) -> Arc<Entry> {
-        let entry =
-            Arc::new(Entry { bytes: AtomicUsize::new(0), has_to_go: AtomicBool::new(false), told: Notify::new() });
-        self.state.lock().open.push(Arc::clone(&entry));
-        entry
-    }
-
-    fn remove(&self, entry: &Arc<Entry>) {
-        let mut state = self.state.lock();
-        if let Some(at) = state.open.iter().position(|open| Arc::ptr_eq(open, entry)) {
-            state.open.swap_remove(at);
-        }
-    }
-
-    /// Tells the one that holds the most to go, unless one was told just now. False when that is whoever asks, who wants
-    /// `total` bytes, or when there is nobody.
-    fn tell_largest(&self, total: usize) -> bool {
-        let mut state = self.state.lock();
-        let now = Instant::now();
-        if state.told.is_some_and(|told| now.duration_since(told) < LOOK) {
-            return true;
-        }
-        let stays = |entry: &&Arc<Entry>| !entry.has_to_go.load(Ordering::Relaxed);
-        let largest = state.open.iter().filter(stays).max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
-        let Some(largest) = largest.filter(|entry| entry.bytes.load(Ordering::Relaxed) >= total) else {
-            return false;
-        };
-        largest.has_to_go.store(true, Ordering::Release);
-        largest.told.notify_one();
-        state.told = Some(now);
-        true
-    }
 }
 
 impl Reader {
@@ -219,22 +152,6 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Counts one that waits.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::turns::Waiter;
+use super::waiter::Waiter;
 
 /// See the module.
 #[derive(Default)]

@@ -4,30 +4,15 @@
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-
+use super::bounds::{Bounds, Charge, Refused};
 use super::callers::Callers;
-use super::{Charge, ConcurrencyLimit, Refused};
+use super::waiter::Notice;
+use crate::pool::{Hungry, Pools};
 
 /// While a second caller was seen within this time, no caller may take the last places.
 const CONTENDED: Duration = Duration::from_secs(60);
 /// One caller may hold this many times what is left free: of 32 places at most 28.
 const REACH: usize = 7;
-pub(super) type Answer = Result<(), Refused>;
-
-/// Whoever waits in a queue.
-pub(super) struct Waiter {
-    pub(super) ticket: u64,
-    pub(super) answer: oneshot::Sender<Answer>,
-}
-
-/// An answer that is given once the lock is free: the task that is woken may run at once.
-pub(super) struct Notice {
-    pub(super) caller: u64,
-    pub(super) to: oneshot::Sender<Answer>,
-    pub(super) answer: Answer,
-}
-
 pub(super) struct State {
     pub(super) running: usize,
     pub(super) waiting: usize,
@@ -78,7 +63,14 @@ impl State {
     }
 }
 
-impl ConcurrencyLimit {
+/// By what a limit gives its places.
+pub(super) struct Rules {
+    pub(super) bounds: Bounds,
+    pub(super) charge: Charge,
+    pub(super) pools: Option<Pools>,
+}
+
+impl Rules {
     /// Takes a place for a caller, if there is one that it may have.
     pub(super) fn begin(&self, state: &mut State, caller: u64, now: Instant) -> bool {
         let free = self.bounds.running.saturating_sub(state.running);
@@ -145,8 +137,9 @@ impl ConcurrencyLimit {
         Ok(Some(Notice { caller: longest, to: waiter.answer, answer: Err(Refused::Displaced) }))
     }
 
-    /// Gives a free place to the caller whose turn it is.
-    pub(super) fn next(&self, state: &mut State) -> Option<Notice> {
+    /// Gives a free place to the caller whose turn it is. `limit` is whose rules these are: where only the pool is in the way,
+    /// the pool wakes it.
+    pub(super) fn next<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) -> Option<Notice> {
         if state.waiting == 0 || state.running >= self.bounds.running {
             return None;
         }
@@ -155,7 +148,7 @@ impl ConcurrencyLimit {
         let contended = state.is_contended(now);
         let caller = state.callers.next(|entry| !contended || entry.running < REACH * free)?;
         if !self.begin(state, caller, now) {
-            self.note_hungry(state);
+            self.note_hungry(state, limit);
             // A place may have been given back before it was noted.
             if !self.begin(state, caller, now) {
                 return None;
@@ -168,12 +161,13 @@ impl ConcurrencyLimit {
     }
 
     /// Only the pool is in the way: it says when there is more.
-    fn note_hungry(&self, state: &mut State) {
+    fn note_hungry<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) {
         if let Some(pools) = &self.pools
             && !state.hungry
         {
             state.hungry = true;
-            pools.running.wait(Weak::clone(&self.itself));
+            let limit: Weak<L> = Weak::clone(limit);
+            pools.running.wait(limit);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of `pool`.
 
 use super::*;
+use crate::ConcurrencyLimit;
 use crate::{Bounds, Charge};
 
 fn pools(running: usize, waiting: usize) -> Pools {

@@ -1,0 +1,92 @@
+//! Those who read large messages at this moment: who waits for room, and which one has to go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How often one that waits looks.
+pub(crate) const LOOK: Duration = Duration::from_millis(25);
+
+/// Those who read large messages.
+#[derive(Default)]
+pub(crate) struct Readers {
+    state: Mutex<State>,
+    /// How many wait for room.
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) room: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    open: Vec<Arc<Entry>>,
+    /// When the last one had to go: its memory takes a moment to come back.
+    told: Option<Instant>,
+}
+
+pub(crate) struct Entry {
+    pub(crate) bytes: AtomicUsize,
+    pub(crate) has_to_go: AtomicBool,
+    pub(crate) told: Notify,
+}
+
+impl Readers {
+    /// Some memory was given back.
+    pub(crate) fn wake(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.room.notify_waiters();
+        }
+    }
+
+    pub(crate) fn add(&self) -> Arc<Entry> {
+        let entry =
+            Arc::new(Entry { bytes: AtomicUsize::new(0), has_to_go: AtomicBool::new(false), told: Notify::new() });
+        self.state.lock().open.push(Arc::clone(&entry));
+        entry
+    }
+
+    pub(crate) fn remove(&self, entry: &Arc<Entry>) {
+        let mut state = self.state.lock();
+        if let Some(at) = state.open.iter().position(|open| Arc::ptr_eq(open, entry)) {
+            state.open.swap_remove(at);
+        }
+    }
+
+    /// Tells the one that holds the most to go, unless one was told just now. False when that is whoever asks, who wants
+    /// `total` bytes, or when there is nobody.
+    pub(crate) fn tell_largest(&self, total: usize) -> bool {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        if state.told.is_some_and(|told| now.duration_since(told) < LOOK) {
+            return true;
+        }
+        let stays = |entry: &&Arc<Entry>| !entry.has_to_go.load(Ordering::Relaxed);
+        let largest = state.open.iter().filter(stays).max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
+        let Some(largest) = largest.filter(|entry| entry.bytes.load(Ordering::Relaxed) >= total) else {
+            return false;
+        };
+        largest.has_to_go.store(true, Ordering::Release);
+        largest.told.notify_one();
+        state.told = Some(now);
+        true
+    }
+}
+
+/// Counts one that waits.
+pub(crate) struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    pub(crate) fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
