@@ -115,7 +115,8 @@ fn check(Configured { config, mut warnings, context }: Configured, json: bool) -
 fn overlap(found: &Overlap) -> Problem {
     let (path, line) = found.place.rsplit_once(':').unwrap_or((&found.place, ""));
     let place = Place::File { path: Arc::new(path.into()), line: line.parse().unwrap_or_default(), column: 0 };
-    let (policy, other) = (&found.policy, &found.other);
+    let policy = &found.policy;
+    let other = &found.other;
     let (does, same) = match found.sets {
         true => ("puts values in with `set`", "the same `set`"),
         false => ("looks at arguments", "the same rules, or make them a `deny` policy"),

@@ -30,10 +30,13 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
             Ok(watcher) => watcher,
             Err(error) => return tracing::warn!(%error, "configuration files are not watched; restart after a change"),
         };
-        let (mut current, mut good, mut files) = (loaded.config, loaded.files.clone(), loaded.files);
+        let mut current = loaded.config;
+        let mut good = loaded.files.clone();
+        let mut files = loaded.files;
         watcher.follow(&files);
         // What was changed between reading the files and watching them is seen at the first look.
-        let (mut seen, mut told) = (Look::default(), None);
+        let mut seen = Look::default();
+        let mut told = None;
         while let Some(woken) = watcher.changed().await {
             // Other files than before are watched first and then read once more: they may have been changed in between.
             for _ in 0..ROUNDS {

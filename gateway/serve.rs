@@ -54,7 +54,8 @@ pub(crate) fn serve(loaded: Loaded, sources: Sources) -> anyhow::Result<(String,
             ready.life.ready();
             tracing::info!("ready");
         });
-        let (stop, drain) = (CancellationToken::new(), servers.first().map(Server::drain));
+        let stop = CancellationToken::new();
+        let drain = servers.first().map(Server::drain);
         let workers = servers.into_iter().map(|server| start_worker(server, &app, other.clone(), stop.clone()));
         let workers = workers.collect::<std::io::Result<Vec<_>>>()?;
         let cause = signals.next().await;
@@ -110,7 +111,8 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
         let mut config = loaded.config.clone();
         trail::leave_stdout(&mut config.telemetry);
         let app = App::start(&config)?;
-        let (limits, calls) = (&loaded.config.listener.limits, &loaded.config.proxy.limits);
+        let limits = &loaded.config.listener.limits;
+        let calls = &loaded.config.proxy.limits;
         let bounds = Stdio {
             line_bytes: limits.body_bytes,
             depth: loaded.config.proxy.limits.depth,
@@ -118,8 +120,10 @@ pub(crate) fn serve_stdio(loaded: Loaded, sources: Sources) -> anyhow::Result<(S
             grace: GRACE + FAREWELL,
         };
         reload::watch(Arc::clone(&app), loaded, sources, log);
-        let (stdin, stdout) = (tokio::io::stdin(), tokio::io::stdout());
-        let (stopping, mut signals) = (Arc::clone(&app), Signals::listen()?);
+        let stdin = tokio::io::stdin();
+        let stdout = tokio::io::stdout();
+        let stopping = Arc::clone(&app);
+        let mut signals = Signals::listen()?;
         let served = lockgate_listener::serve_stdio(stdin, stdout, Arc::clone(&app), bounds, async move {
             signals.next().await;
             stopping.gateway.stop();

@@ -66,7 +66,8 @@ pub(crate) fn arguments(text: &str) -> anyhow::Result<Value> {
 
 /// All tools, every page.
 pub(crate) async fn tools(gateway: &Arc<Gateway>, at: &Endpoint) -> anyhow::Result<Vec<Value>> {
-    let (mut all, mut cursor) = (Vec::new(), None::<Value>);
+    let mut all = Vec::new();
+    let mut cursor = None::<Value>;
     loop {
         let mut params = Map::new();
         if let Some(cursor) = cursor {
@@ -113,7 +114,8 @@ async fn ask(
     }
     params.insert("_meta".into(), json!({meta::PROTOCOL_VERSION: revision, meta::CLIENT_CAPABILITIES: {}}));
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": params});
-    let (endpoint, peer) = (at.clone(), Peer::Stdio);
+    let endpoint = at.clone();
+    let peer = Peer::Stdio;
     let credentials = Credentials { peer, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
     let exchange =

@@ -82,7 +82,8 @@ fn offered(gateway: &Arc<Gateway>) -> anyhow::Result<BTreeMap<String, Offered>> 
         }
         let catalog = server.catalog();
         for item in catalog.tools.iter().chain(catalog.asking_items(ListKind::Tools)) {
-            let (slug, tool) = (server.slug().to_owned(), item.key.to_string());
+            let slug = server.slug().to_owned();
+            let tool = item.key.to_string();
             let pin = Pin::of(&item.text).map_err(|error| anyhow!("{slug}/{tool}: {error}"))?;
             all.insert(pin::name(&slug, &tool), Offered { slug, tool, pin });
         }

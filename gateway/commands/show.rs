@@ -20,7 +20,8 @@ impl Servers {
     pub(crate) fn of(gateway: &Arc<Gateway>) -> Self {
         let suspects = gateway.suspects();
         let all = gateway.servers().into_iter().map(|server| {
-            let (status, catalog) = (server.status(), server.catalog());
+            let status = server.status();
+            let catalog = server.catalog();
             json!({
                 "name": server.slug(),
                 "state": status.state.as_str(),

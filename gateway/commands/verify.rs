@@ -115,7 +115,8 @@ fn heads(files: &[&PathBuf]) -> BTreeSet<PathBuf> {
 }
 
 fn source(file: &Path, cwd: &Path) -> Part<'static> {
-    let (name, path) = (file.display().to_string(), cwd.join(file));
+    let name = file.display().to_string();
+    let path = cwd.join(file);
     // A pipe, such as the standard input.
     let once = std::fs::metadata(&path).is_ok_and(|there| !there.is_file());
     let open = move || Ok(Box::new(BufReader::new(open(&path)?)) as Text<'static>);

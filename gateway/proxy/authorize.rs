@@ -73,7 +73,8 @@ fn take_allowance(
     method: Method,
     about: Option<(&Verdict, &Target<'_>)>,
 ) -> Result<Vec<Held>, RequestError> {
-    let (policy, limiter) = (&snapshot.policy, &*snapshot.limiter);
+    let policy = &snapshot.policy;
+    let limiter = &*snapshot.limiter;
     let held = policy.limit(limiter, &rights.class, method.as_str(), &rights.subject(), about);
     held.map_err(|limited| RequestError::limited(method, &limited))
 }
@@ -90,14 +91,17 @@ fn evaluate_target(
 ) -> Result<Judgement, RequestError> {
     let rights = &context.rights;
     let held = take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
-    let (policy, subject) = (&context.snapshot.policy, rights.subject());
+    let policy = &context.snapshot.policy;
+    let subject = rights.subject();
     let question = rights.question(&subject, target);
     let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
     let passed =
         policy.evaluate(verdict, &question, arguments).map_err(|denied| write_denial(context, target, denied))?;
     if let Some(denied) = &passed.dry_run {
-        let (who, reason) = (subject.principal(), describe_reason(&denied.reason));
-        let (tool, rule) = (target.exposed, &*denied.rule);
+        let who = subject.principal();
+        let reason = describe_reason(&denied.reason);
+        let tool = target.exposed;
+        let rule = &*denied.rule;
         tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
     }
     Ok(Judgement { passed, held, response: verdict.response().cloned() })
@@ -251,7 +255,8 @@ fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     let task =
         find_task(context, &token).ok_or_else(|| answer_missing(context, RequestError::invalid("unknown task")))?;
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
-    let (method, mut replaced) = (context.request.method, vec![("taskId", Some(write::quoted(&task.own)))]);
+    let method = context.request.method;
+    let mut replaced = vec![("taskId", Some(write::quoted(&task.own)))];
     if let Some(responses) = context.request.param("inputResponses") {
         replaced.push(("inputResponses", Some(tokens::take_answers(context, responses, answers::take_unremembered)?)));
     }

@@ -72,7 +72,8 @@ impl Declared {
 
     /// Whether a server has the same lists, and is as it was, as far as that shows to anybody.
     fn is_still_said_by(&self, server: &dyn Upstream) -> bool {
-        let (status, catalog) = (server.status(), server.catalog());
+        let status = server.status();
+        let catalog = server.catalog();
         let shows = |status: &Status| {
             (status.state, status.trouble.as_ref().map(|t| (t.stage, t.reason())), status.peer.as_ref().map(|p| p.era))
         };
@@ -236,7 +237,8 @@ fn seen(policy: &Policy, rights: &CallerRights, kind: ListKind, entry: &Arc<Entr
         ListKind::Prompts => Kind::Prompt,
         ListKind::Resources | ListKind::Templates => Kind::Resource,
     };
-    let (subject, target) = (rights.subject(), entry.target(kind));
+    let subject = rights.subject();
+    let target = entry.target(kind);
     let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
     if let Some(failure) = verdict.failure() {
         tracing::warn!(tool = &*entry.exposed, failure, "denied, because a policy could not be evaluated");

@@ -165,7 +165,8 @@ impl CallChannel {
         let place = self.last_place.lock().take();
         match (&self.outlet, place) {
             (Destination::Channel(_, budget), Some(place)) => {
-                let (text, mut held) = (self.clean(text), Hold::none(Arc::clone(budget)));
+                let text = self.clean(text);
+                let mut held = Hold::none(Arc::clone(budget));
                 if held.admit(text.len()).is_ok() {
                     place.send(Waiting { text, _held: held });
                 }

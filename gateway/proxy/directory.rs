@@ -76,7 +76,8 @@ impl Directory {
 
     /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
     pub(crate) fn view(&self, endpoint: &Endpoint, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
-        let (catalog, class) = (self.catalog.load(), rights.class.mark());
+        let catalog = self.catalog.load();
+        let class = rights.class.mark();
         if let Some(known) = catalog.views.get(endpoint, class) {
             return Some(known);
         }

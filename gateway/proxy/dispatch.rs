@@ -234,7 +234,8 @@ async fn run_legacy(
     let server = Arc::clone(permitted.server());
     let outlet = Destination::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = open_channel(&context, &permitted, outlet);
-    let (shared, talk) = (Arc::clone(gateway), Arc::clone(&conversation));
+    let shared = Arc::clone(gateway);
+    let talk = Arc::clone(&conversation);
     let work: Work = Box::pin(async move {
         let answer = tokio::select! {
             answer = call_server(&shared, &context, permitted, Some(talk)) => answer,

@@ -41,7 +41,8 @@ pub(crate) async fn follow(gateway: Arc<Gateway>) {
             }
             () = pace.wait() => {
                 let began = Instant::now();
-                let (gateway, anyway) = (Arc::clone(&gateway), std::mem::take(&mut rules_changed));
+                let gateway = Arc::clone(&gateway);
+                let anyway = std::mem::take(&mut rules_changed);
                 let merging = tokio::task::spawn_blocking(move || {
                     merge(&gateway, &mut reported, anyway);
                     reported
@@ -95,7 +96,8 @@ impl Reported {
         });
         for (slug, server) in &catalog.servers {
             let counters = metrics.server(slug);
-            let (status, lists) = (server.status(), server.catalog());
+            let status = server.status();
+            let lists = server.catalog();
             counters.set_state(match status.state {
                 State::Pending => ServerState::Pending,
                 State::Connected => ServerState::Connected,

@@ -109,7 +109,8 @@ impl Gateway {
         for server in self.directory.servers() {
             server.forget_session(lockgate_upstream::ClientSession::key(session));
             for (_, uri) in held.iter().filter(|(slug, _)| slug == server.slug()) {
-                let (server, uri) = (Arc::clone(&server), uri.clone());
+                let server = Arc::clone(&server);
+                let uri = uri.clone();
                 tokio::spawn(async move { server.unsubscribe(&uri).await });
             }
         }

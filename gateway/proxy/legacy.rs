@@ -316,7 +316,8 @@ pub(crate) async fn receive_batch(
         return not_here("the batch is empty");
     }
     let one = |text: Bytes| {
-        let (snapshot, session) = (Arc::clone(snapshot), Arc::clone(&session));
+        let snapshot = Arc::clone(snapshot);
+        let session = Arc::clone(&session);
         async move {
             match jsonrpc::parse(text.clone(), depth, SentBy::Client) {
                 Ok(Message::Response(response)) => {

@@ -43,7 +43,8 @@ fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     let members = Scanner::new(text, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
     let schema = members.ok().and_then(|(_, members)| scan::find(&members, text, "inputSchema"));
     let Some(schema) = schema else { return text.into() };
-    let (before, after) = (&text[..schema.range().start], &text[schema.range().end..]);
+    let before = &text[..schema.range().start];
+    let after = &text[schema.range().end..];
     [before, &header::strip_nested(schema.of(text)), after].concat().into()
 }
 

@@ -107,7 +107,8 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     let open = open.ok_or_else(RequestError::too_many_streams)?;
     audit_listen(gateway, context)?;
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
-    let (uris, mut steps) = (uris.iter().filter_map(Value::as_str), Steps::of_request());
+    let uris = uris.iter().filter_map(Value::as_str);
+    let mut steps = Steps::of_request();
     let wanted = uris.filter_map(|shown| authorize_resource(gateway, context, shown, &mut steps)).collect();
     let offers = &context.view.offers;
     Ok(Listener {

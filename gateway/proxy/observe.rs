@@ -26,7 +26,8 @@ impl Gateway {
         self.metrics.bytes_in_flight().set(budget.used());
         self.metrics.bytes_limit().set(budget.limit());
         self.metrics.set_refused_for_memory(budget.refused());
-        let (mut running, mut waiting) = (self.apart.limit().running(), self.apart.limit().waiting());
+        let mut running = self.apart.limit().running();
+        let mut waiting = self.apart.limit().waiting();
         for server in self.servers() {
             running += server.calls().running();
             waiting += server.calls().waiting();

@@ -220,7 +220,8 @@ impl RequestError {
     }
 
     pub(crate) fn limited(method: Method, limited: &Limited) -> Self {
-        let (wait, rule) = (limited.wait, &*limited.rule);
+        let wait = limited.wait;
+        let rule = &*limited.rule;
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let what = match method {
             Method::ToolsCall => "tool calls",

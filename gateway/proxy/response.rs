@@ -72,7 +72,8 @@ pub(crate) fn write_response(
         }
     }
     if answer.kind == AnswerKind::InputRequired {
-        let (slug, target) = (permitted.server().slug(), permitted.target());
+        let slug = permitted.server().slug();
+        let target = permitted.target();
         let sealed = tokens::seal(context, slug, target, answer.member("requestState"), requests.as_deref());
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }

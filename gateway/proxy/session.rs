@@ -198,7 +198,8 @@ impl Sessions {
     /// Ends sessions without a request for `idle`, except those with an open stream, and gives them. Of the others, lets go
     /// what nobody may resume any more.
     pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
-        let (now, idle) = (self.now(), u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+        let now = self.now();
+        let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
         let old = |s: &Session| now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening();
         let ended: Vec<_> = self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
         for session in &ended {

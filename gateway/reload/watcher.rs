@@ -115,7 +115,8 @@ impl Ways {
     /// nearest one that is there.
     fn walk(&mut self, path: &Path) {
         let steps = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
-        let (mut left, mut links) = (steps(path), 0);
+        let mut left = steps(path);
+        let mut links = 0;
         let mut at = PathBuf::from("/");
         while let Some(step) = left.pop() {
             match step.as_bytes() {
@@ -167,7 +168,8 @@ impl Look {
         let folders: BTreeSet<&Path> = files.iter().filter_map(|file| file.parent()).collect();
         let state = |path: &PathBuf| {
             let data = std::fs::metadata(path).ok()?;
-            let (inode, changed) = ((data.dev(), data.ino()), (data.ctime(), data.ctime_nsec()));
+            let inode = (data.dev(), data.ino());
+            let changed = (data.ctime(), data.ctime_nsec());
             Some(State { inode, size: data.size(), changed })
         };
         let names = |folder: &Path| {

@@ -76,7 +76,8 @@ impl Catalog {
 impl Asking<'_> {
     /// Whether a name means an entry at this endpoint, in any spelling.
     fn means(&self, entry: &Entry, name: &str) -> bool {
-        let (slug, own) = (&entry.slug, &*entry.item.key);
+        let slug = &entry.slug;
+        let own = &*entry.item.key;
         match self.endpoint {
             Endpoint::Server(only) => slug.as_str() == only && own == name,
             Endpoint::All => {

@@ -27,7 +27,8 @@ impl View {
         let server = self.servers.get(&slug)?;
         let exposed = uri::expose(&slug, &own).into_owned();
         let category = category(&**server);
-        let (server_name, annotations) = (slug.as_str(), Annotations::default());
+        let server_name = slug.as_str();
+        let annotations = Annotations::default();
         let category_name = category.as_deref();
         let target =
             Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };

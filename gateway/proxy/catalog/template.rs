@@ -56,7 +56,8 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
     let (first, mut rest) = template.split_at(open);
     let last = template.rsplit(|c| !stays(c)).next().unwrap_or_default();
     let Some(begin) = whole.text(0, first).filter(|_| uri.ends_with(last)) else { return false };
-    let (uri, mut variables) = (Uri(&uri.as_bytes()[begin..]), 0);
+    let uri = Uri(&uri.as_bytes()[begin..]);
+    let mut variables = 0;
     let mut places = uri.nowhere();
     places[0] = true;
     while let Some((literal, after)) = rest.split_once('{') {
@@ -221,7 +222,8 @@ impl Uri<'_> {
 
     fn expression(self, undefined: &[bool], expression: &Expression<'_>) -> Places {
         let mut defined = self.nowhere();
-        let (first, between) = (expression.first.as_bytes(), expression.between.as_bytes());
+        let first = expression.first.as_bytes();
+        let between = expression.between.as_bytes();
         for variable in &expression.variables {
             let begins = self.moved(undefined, |at| self.is(at, first).then_some(at + first.len()));
             let goes_on = self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
@@ -285,7 +287,9 @@ impl Uri<'_> {
 
     /// `name=value` and again, with this sign between; whether a name without a value has its `=` too.
     fn pairs(self, begins: &[bool], between: u8, equals: bool) -> Places {
-        let (mut begins, mut names, mut values) = (begins.to_vec(), self.nowhere(), self.nowhere());
+        let mut begins = begins.to_vec();
+        let mut names = self.nowhere();
+        let mut values = self.nowhere();
         for at in 0..self.0.len() {
             let byte = self.0[at];
             if byte == b'=' && names[at] {

@@ -59,8 +59,10 @@ mod tests {
 
     #[test]
     fn many_steps_become_a_few_and_the_newest_is_told() {
-        let (mut progress, begin) = (Progress::default(), Instant::now());
-        let (mut told, mut latest) = (Vec::new(), 0);
+        let mut progress = Progress::default();
+        let begin = Instant::now();
+        let mut told = Vec::new();
+        let mut latest = 0;
         // 25,000 in five seconds.
         for step in 1..=25_000_u32 {
             assert!(progress.grows(f64::from(step)) && !progress.grows(f64::from(step)));

@@ -59,8 +59,11 @@ pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem:
 
 /// What hides the thing that was asked for, if it exists: its server and the rule.
 fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(String, Arc<str>)> {
-    let (request, snapshot) = (&context.request, &context.snapshot);
-    let (endpoint, policy, rights) = (&context.endpoint, &*snapshot.policy, &context.rights);
+    let request = &context.request;
+    let snapshot = &context.snapshot;
+    let endpoint = &context.endpoint;
+    let policy = &*snapshot.policy;
+    let rights = &context.rights;
     let asking = Asking { endpoint, policy, rights, naming: snapshot.naming };
     let catalog = gateway.directory.catalog();
     let hides = |kind, name: &str| catalog.hides(&asking, kind, name);

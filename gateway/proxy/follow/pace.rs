@@ -47,7 +47,8 @@ mod tests {
 
     #[test]
     fn merging_leaves_most_of_the_time_to_others() {
-        let (mut pace, begin) = (Pace::default(), Instant::now());
+        let mut pace = Pace::default();
+        let begin = Instant::now();
         let ms = Duration::from_millis;
         pace.announce(begin);
         assert_eq!(pace.due, Some(begin + SETTLE));
