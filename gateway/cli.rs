@@ -157,31 +157,19 @@ pub fn run() -> ExitCode {
         // They call nothing, so there is nothing to record.
         loaded.config.telemetry.audit = None;
     }
-    match cli.command.unwrap_or(default_command(&loaded)) {
+    let command = cli.command.unwrap_or(default_command(&loaded));
+    run_configured(command, loaded, sources, elsewhere, json)
+}
+
+/// A command that needs the configuration; `elsewhere` when the gateway that it asks runs already.
+fn run_configured(command: Command, loaded: Loaded, sources: Sources, elsewhere: bool, json: bool) -> ExitCode {
+    match command {
         Command::Check => check(&loaded, json),
         Command::Serve => finish(serve::serve(loaded, sources)),
         Command::Stdio => finish(serve::serve_stdio(loaded, sources)),
-        Command::Servers { .. } => finish(ask::with_gateway(loaded, async |gateway| {
-            let servers = match elsewhere {
-                true => show::Servers::told(remote::servers(gateway).await?),
-                false => show::Servers::of(gateway),
-            };
-            Ok((servers.render(json), ExitCode::SUCCESS))
-        })),
-        Command::Tools { .. } => finish(ask::with_gateway(loaded, async |gateway| {
-            let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
-            let suspects = if json { Vec::new() } else { gateway.suspects() };
-            let text = show::tools(&tools, json);
-            Ok((text + &show::suspects(&suspects), ExitCode::SUCCESS))
-        })),
-        Command::Call { name, arguments, .. } => finish(ask::arguments(&arguments).and_then(|arguments| {
-            ask::with_gateway(loaded, async |gateway| {
-                let at = remote::place(gateway, elsewhere)?;
-                let answer = ask::call(gateway, &at, &name, arguments).await?;
-                let code = if answer.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-                Ok((show::answer(&answer, json), code))
-            })
-        })),
+        Command::Servers { .. } => finish(print_servers(loaded, elsewhere, json)),
+        Command::Tools { .. } => finish(print_tools(loaded, elsewhere, json)),
+        Command::Call { name, arguments, .. } => finish(call_tool(loaded, elsewhere, &name, &arguments, json)),
         Command::Keys(command) => finish(match &loaded.config.authn.keys_file {
             Some(file) => keys_command(&command, &sources.cwd.join(file), json),
             None => Err(anyhow::anyhow!("name a file with --file, or in the configuration as `auth.keys_file`")),
@@ -189,6 +177,41 @@ pub fn run() -> ExitCode {
         Command::Pins(command) => finish(pins_command(loaded, command, json)),
         Command::Schema { .. } | Command::Policy(_) | Command::Audit(_) => ExitCode::SUCCESS,
     }
+}
+
+fn print_servers(loaded: Loaded, elsewhere: bool, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    ask::with_gateway(loaded, async |gateway| {
+        let servers = match elsewhere {
+            true => show::Servers::told(remote::servers(gateway).await?),
+            false => show::Servers::of(gateway),
+        };
+        Ok((servers.render(json), ExitCode::SUCCESS))
+    })
+}
+
+fn print_tools(loaded: Loaded, elsewhere: bool, json: bool) -> anyhow::Result<(String, ExitCode)> {
+    ask::with_gateway(loaded, async |gateway| {
+        let tools = ask::tools(gateway, &remote::place(gateway, elsewhere)?).await?;
+        let suspects = if json { Vec::new() } else { gateway.suspects() };
+        let text = show::tools(&tools, json);
+        Ok((text + &show::suspects(&suspects), ExitCode::SUCCESS))
+    })
+}
+
+fn call_tool(
+    loaded: Loaded,
+    elsewhere: bool,
+    name: &str,
+    arguments: &str,
+    json: bool,
+) -> anyhow::Result<(String, ExitCode)> {
+    let arguments = ask::arguments(arguments)?;
+    ask::with_gateway(loaded, async |gateway| {
+        let at = remote::place(gateway, elsewhere)?;
+        let answer = ask::call(gateway, &at, name, arguments).await?;
+        let code = if answer.is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        Ok((show::answer(&answer, json), code))
+    })
 }
 
 /// Commands that need no valid configuration; nothing for the others.

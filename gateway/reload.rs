@@ -25,70 +25,107 @@ pub(crate) fn watch(app: Arc<App>, loaded: Loaded, mut sources: Sources, log: Gu
     if loaded.files.is_empty() {
         return;
     }
-    tokio::spawn(async move {
+    let follower = Follower {
+        app,
+        log,
+        sources,
+        current: loaded.config,
+        good: loaded.files.clone(),
+        files: loaded.files,
+        seen: Look::default(),
+        told: None,
+    };
+    tokio::spawn(follower.run());
+}
+
+/// Follows the configuration's files and keeps the gateway at what they say.
+struct Follower {
+    app: Arc<App>,
+    log: Guard,
+    sources: Sources,
+    /// What is in force.
+    current: Config,
+    /// The files of the last configuration without mistakes.
+    good: Vec<PathBuf>,
+    /// The files to look at.
+    files: Vec<PathBuf>,
+    seen: Look,
+    /// The mistakes that the log has named.
+    told: Option<String>,
+}
+
+impl Follower {
+    async fn run(mut self) {
         let mut watcher = match Watcher::new() {
             Ok(watcher) => watcher,
-            Err(error) => return tracing::warn!(%error, "configuration files are not watched; restart after a change"),
+            Err(error) => {
+                return tracing::warn!(%error, "configuration files are not watched; restart after a change");
+            }
         };
-        let mut current = loaded.config;
-        let mut good = loaded.files.clone();
-        let mut files = loaded.files;
-        watcher.follow(&files);
         // What was changed between reading the files and watching them is seen at the first look.
-        let mut seen = Look::default();
-        let mut told = None;
+        watcher.follow(&self.files);
         while let Some(woken) = watcher.changed().await {
             // Other files than before are watched first and then read once more: they may have been changed in between.
             for _ in 0..ROUNDS {
-                watcher.follow(&files);
-                let look = Look::at(&files);
-                let changed = look != seen;
-                // What is wrong may be mended where nobody looks, but not each event beside it is worth a try.
-                if !changed && (woken || told.is_none()) {
+                watcher.follow(&self.files);
+                if !self.look_again(woken).await {
                     break;
                 }
-                seen = look;
-                let read = sources.clone();
-                // Compiling hundreds of policies takes long enough to keep calls waiting.
-                let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await else {
-                    tracing::error!("the configuration stays as it was, because reading the new one failed");
-                    break;
-                };
-                let next = match new {
-                    Err(report) => {
-                        let words = report.to_string();
-                        if told.replace(words.clone()).is_none_or(|told| changed || told != words) {
-                            say_what_is_wrong(&report);
-                        }
-                        take_keys_away(&app, &log, &mut current, &sources.cwd);
-                        good.iter().cloned().chain(wrong(&report, &sources.cwd)).collect()
-                    }
-                    Ok(new) => {
-                        say_what_is_good_again(&mut told);
-                        if new.config != current && take_over(&app, &log, &current, &new.config) {
-                            current = new.config;
-                        }
-                        good = new.files;
-                        good.clone()
-                    }
-                };
-                if files == next {
-                    break;
-                }
-                files = next;
             }
         }
         tracing::warn!("configuration files are not watched any more; restart after a change");
-    });
-}
+    }
 
-fn say_what_is_good_again(told: &mut Option<String>) {
-    if told.take().is_some() {
-        tracing::info!("the configuration has no mistakes any more");
+    /// Reads the files if they are others than before. `true` when there are other files to look at now.
+    async fn look_again(&mut self, woken: bool) -> bool {
+        let look = Look::at(&self.files);
+        let changed = look != self.seen;
+        // What is wrong may be mended where nobody looks, but not each event beside it is worth a try.
+        if !changed && (woken || self.told.is_none()) {
+            return false;
+        }
+        self.seen = look;
+        let read = self.sources.clone();
+        // Compiling hundreds of policies takes long enough to keep calls waiting.
+        let Ok(new) = tokio::task::spawn_blocking(move || lockgate_config::load(&read)).await else {
+            tracing::error!("the configuration stays as it was, because reading the new one failed");
+            return false;
+        };
+        let next = match new {
+            Err(report) => self.keep_current(&report, changed),
+            Ok(new) => self.adopt(new),
+        };
+        let has_others = self.files != next;
+        self.files = next;
+        has_others
+    }
+
+    /// The new configuration has mistakes. Gives the files to look at: those of the last good one, and those that are wrong.
+    fn keep_current(&mut self, report: &Report, changed: bool) -> Vec<PathBuf> {
+        let message = report.to_string();
+        let told = self.told.replace(message.clone());
+        if changed || told.is_none_or(|told| told != message) {
+            log_mistakes(report);
+        }
+        take_keys_away(&self.app, &self.log, &mut self.current, &self.sources.cwd);
+        let wrong = find_wrong_files(report, &self.sources.cwd);
+        self.good.iter().cloned().chain(wrong).collect()
+    }
+
+    /// Takes over a configuration without mistakes. Gives its files.
+    fn adopt(&mut self, new: Loaded) -> Vec<PathBuf> {
+        if self.told.take().is_some() {
+            tracing::info!("the configuration has no mistakes any more");
+        }
+        if new.config != self.current && take_over(&self.app, &self.log, &self.current, &new.config) {
+            self.current = new.config;
+        }
+        self.good = new.files;
+        self.good.clone()
     }
 }
 
-fn say_what_is_wrong(report: &Report) {
+fn log_mistakes(report: &Report) {
     tracing::error!("the configuration stays as it was, because the new one has mistakes");
     for problem in &report.problems {
         match problem.severity {
@@ -100,7 +137,7 @@ fn say_what_is_wrong(report: &Report) {
 
 /// Revoking a key does not wait until a policy is mended.
 fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
-    let fewer = taken_away(current, cwd).filter(|fewer| fewer != current);
+    let fewer = keep_valid_keys(current, cwd).filter(|fewer| fewer != current);
     if let Some(fewer) = fewer.filter(|fewer| take_over(app, log, current, fewer)) {
         tracing::warn!("keys were taken out of force, and nothing else of the new configuration taken");
         *current = fewer;
@@ -108,7 +145,7 @@ fn take_keys_away(app: &App, log: &Guard, current: &mut Config, cwd: &Path) {
 }
 
 /// What is in force without what the keys file takes away. Nothing is added. Nothing when the file itself cannot be read.
-fn taken_away(current: &Config, cwd: &Path) -> Option<Config> {
+fn keep_valid_keys(current: &Config, cwd: &Path) -> Option<Config> {
     let file = cwd.join(current.authn.keys_file.as_ref()?);
     let now = lockgate_config::keys::load(&file, cwd).ok()?;
     let left = |old: &Key| {
@@ -122,7 +159,7 @@ fn taken_away(current: &Config, cwd: &Path) -> Option<Config> {
 }
 
 /// The files that have mistakes. They may be new ones.
-fn wrong(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
+fn find_wrong_files(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
     let file = |problem: &Problem| match &problem.place {
         Place::File { path, .. } => Some(cwd.join(path.as_path())),
         _ => None,
@@ -132,7 +169,7 @@ fn wrong(report: &Report, cwd: &Path) -> BTreeSet<PathBuf> {
 
 /// Whether the new configuration is in force now; the log says what changed, or why nothing did.
 fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
-    say_what_waits(old, new);
+    log_what_waits(old, new);
     let policies = lockgate_policy::differences(&old.policy, &new.policy);
     if let Err(error) = app.apply(new) {
         tracing::error!(%error, "the configuration stays as it was");
@@ -152,7 +189,7 @@ fn take_over(app: &App, log: &Guard, old: &Config, new: &Config) -> bool {
 }
 
 /// What a running process cannot change.
-fn say_what_waits(old: &Config, new: &Config) {
+fn log_what_waits(old: &Config, new: &Config) {
     let waits = [
         (old.listener != new.listener, "listen, http"),
         (old.egress != new.egress, "egress"),
