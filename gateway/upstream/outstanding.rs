@@ -1,9 +1,13 @@
 //! How long a server may be silent because of what it was asked: some servers do one thing at a time and answer nothing else
 //! meanwhile, so that only the time of their calls tells the slow from the hung.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+/// How long a call that nobody waits for any more explains silence: the time that a call has by default.
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// What one connection was asked and has not answered.
 #[derive(Debug, Default)]
@@ -11,21 +15,29 @@ pub(crate) struct Outstanding(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: usize,
-    /// Somebody gave up waiting, and the server may still be at it.
-    abandoned: bool,
-    /// The longest time limit of what was asked.
-    longest: Duration,
+    /// How many requests wait, by their time limits.
+    waiting: BTreeMap<Duration, usize>,
+    /// The longest time that a request may still take which somebody gave up, because the server may be at it.
+    abandoned: Option<Duration>,
     /// When there was first something to do.
     since: Option<Instant>,
 }
 
 /// One request until its answer. Dropped without one, somebody gave up.
-pub(crate) struct Unanswered<'a>(Option<&'a Outstanding>);
+pub(crate) struct Unanswered<'a> {
+    outstanding: Option<&'a Outstanding>,
+    limit: Duration,
+}
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.waiting == 0 && !self.abandoned
+        self.waiting.is_empty() && self.abandoned.is_none()
+    }
+
+    /// The longest time limit of what the server may be at.
+    fn longest(&self) -> Duration {
+        let waiting = self.waiting.last_key_value().map(|(limit, _)| *limit);
+        waiting.max(self.abandoned).unwrap_or_default()
     }
 }
 
@@ -36,14 +48,13 @@ impl Outstanding {
         if state.is_empty() {
             *state = State { since: Some(Instant::now()), ..State::default() };
         }
-        state.waiting += 1;
-        state.longest = state.longest.max(limit);
-        Unanswered(Some(self))
+        *state.waiting.entry(limit).or_default() += 1;
+        Unanswered { outstanding: Some(self), limit }
     }
 
     /// The server has answered something that it was asked last: what was given up is done.
     pub(crate) fn catch_up(&self) {
-        self.0.lock().abandoned = false;
+        self.0.lock().abandoned = None;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -54,31 +65,38 @@ impl Outstanding {
     pub(crate) fn covers_until(&self, heard: Instant) -> Instant {
         let state = self.0.lock();
         match state.since {
-            Some(since) if !state.is_empty() => heard.max(since) + state.longest,
+            Some(since) if !state.is_empty() => heard.max(since) + state.longest(),
             _ => heard,
         }
     }
 
-    fn leave(&self, abandoned: bool) {
+    fn leave(&self, limit: Duration, is_abandoned: bool) {
         let mut state = self.0.lock();
-        state.waiting -= 1;
-        state.abandoned |= abandoned;
+        if let Some(count) = state.waiting.get_mut(&limit) {
+            *count -= 1;
+            if *count == 0 {
+                state.waiting.remove(&limit);
+            }
+        }
+        if is_abandoned {
+            state.abandoned = state.abandoned.max(Some(limit.min(ABANDONED)));
+        }
     }
 }
 
 impl Unanswered<'_> {
     /// There was an answer, or there will certainly be none.
     pub(crate) fn end(mut self) {
-        if let Some(outstanding) = self.0.take() {
-            outstanding.leave(false);
+        if let Some(outstanding) = self.outstanding.take() {
+            outstanding.leave(self.limit, false);
         }
     }
 }
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(outstanding) = self.0.take() {
-            outstanding.leave(true);
+        if let Some(outstanding) = self.outstanding.take() {
+            outstanding.leave(self.limit, true);
         }
     }
 }

@@ -35,3 +35,24 @@ fn what_was_given_up_covers_until_the_server_has_caught_up() {
     outstanding.catch_up();
     assert_eq!(outstanding.covers_until(heard), heard);
 }
+
+#[test]
+fn a_call_that_nobody_waits_for_explains_no_longer_than_a_call_takes_by_default() {
+    let (outstanding, heard) = (Outstanding::default(), Instant::now());
+    let hour = Duration::from_secs(3600);
+    let abandoned = outstanding.begin(hour);
+    let waiting = outstanding.begin(SHORT);
+    assert!(outstanding.covers_until(heard) >= heard + hour);
+    drop(abandoned);
+    let later = heard + hour;
+    assert_eq!(outstanding.covers_until(later), later + LONG);
+    waiting.end();
+    assert_eq!(outstanding.covers_until(later), later + LONG);
+    // Whoever still waits has the time that was promised.
+    let patient = outstanding.begin(hour);
+    assert_eq!(outstanding.covers_until(later), later + hour);
+    outstanding.catch_up();
+    assert_eq!(outstanding.covers_until(later), later + hour);
+    patient.end();
+    assert_eq!(outstanding.covers_until(later), later);
+}
