@@ -60,6 +60,7 @@ impl App {
             events: gateway.events(),
             pools,
             budget: Arc::clone(gateway.budget()),
+            apart: Arc::clone(gateway.apart()),
             info: serde_json::json!({"name": config.proxy.name, "version": env!("CARGO_PKG_VERSION")})
                 .to_string()
                 .into_bytes()

@@ -118,8 +118,8 @@ async fn ask(
     let peer = Peer::Stdio;
     let credentials = Credentials { peer, bearer: None, certificate: None };
     let Ok(principal) = gateway.identify(&endpoint, &credentials).await else { bail!("the local user is not let in") };
-    let exchange =
-        Exchange { endpoint, peer, principal, kind: ExchangeKind::Post(message.to_string().into()), headers };
+    let kind = ExchangeKind::Post(message.to_string().into());
+    let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
     let Reply::Message { body, .. } = gateway.receive(exchange).await else { bail!("the gateway gave no answer") };
     let mut answer: Value = serde_json::from_slice(&body.into_bytes()).context("the answer is not JSON")?;
     if let Some(error) = answer.get("error") {

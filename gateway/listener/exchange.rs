@@ -179,8 +179,9 @@ async fn answer_mcp<H: Handler, F: Fallback>(
             Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
         };
         let (body, mut held) = context.read_body(body, &principal, active).await?;
-        let exchange =
-            Exchange { endpoint, peer: credentials.peer, principal, kind: ExchangeKind::Post(body), headers };
+        let peer = credentials.peer;
+        let kind = ExchangeKind::Post(body);
+        let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: true };
         let reply = context.handler.handle(exchange).await;
         let reply = charge_reply(&*context.handler, reply, &mut held);
         return Ok(build_response(reply, keep_alive, held));
@@ -200,7 +201,9 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         Ok(principal) => principal,
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
-    let reply = context.handler.handle(Exchange { endpoint, peer: credentials.peer, principal, kind, headers }).await;
+    let peer = credentials.peer;
+    let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
+    let reply = context.handler.handle(exchange).await;
     Ok(build_response(reply, keep_alive, Hold::none(active)))
 }
 

@@ -1,4 +1,4 @@
-//! Response bodies: nothing, one text, a text in three chunks, an event stream with signs of life, or another service's.
+//! Response bodies: nothing, one text, a text in three chunks, one that comes in, an event stream with signs of life, or another service's.
 //! One concrete type, so that a response costs no box. What is written counts in the account of bytes in flight until the
 //! connection has taken it.
 
@@ -14,7 +14,7 @@ use http::{HeaderMap, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lockgate_admission::budget::Hold;
 use lockgate_protocol::{sse, write};
-use lockgate_proxy::transport::{Events, Outgoing, Reply, Text};
+use lockgate_proxy::transport::{Events, Outgoing, Reply, StreamedBody, Text};
 use tokio::time::{Instant, Sleep};
 
 use crate::connection::ActiveRequest;
@@ -34,6 +34,7 @@ pin_project_lite::pin_project! {
     pub(crate) enum ResponseBody<B> {
         Whole { bytes: Bytes, held: Option<Hold<ActiveRequest>> },
         Spliced { chunks: [Bytes; 3], held: Option<Hold<ActiveRequest>> },
+        Streamed { body: StreamedBody, active: ActiveRequest },
         Events { stream: EventStream },
         Fallback { #[pin] body: B },
     }
@@ -241,6 +242,12 @@ where
                     Chunk::new(std::mem::take(chunk), held)
                 })
             }
+            Parts::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
+                // A piece shows whether the client reads; the account has what the pieces take already.
+                Some(Ok(piece)) => Some(Chunk::new(piece, Some(Hold::none(active.duplicate())))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                None => None,
+            },
             Parts::Events { stream } => ready!(stream.poll(cx)),
             Parts::Fallback { body } => {
                 let frame = ready!(body.poll_frame(cx));
@@ -255,7 +262,7 @@ where
         match self {
             Self::Whole { bytes, .. } => bytes.is_empty(),
             Self::Spliced { chunks, .. } => chunks.iter().all(Bytes::is_empty),
-            Self::Events { .. } => false,
+            Self::Streamed { .. } | Self::Events { .. } => false,
             Self::Fallback { body } => body.is_end_stream(),
         }
     }
@@ -264,7 +271,7 @@ where
         match self {
             Self::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
             Self::Spliced { chunks, .. } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
-            Self::Events { .. } => SizeHint::default(),
+            Self::Streamed { .. } | Self::Events { .. } => SizeHint::default(),
             Self::Fallback { body } => body.size_hint(),
         }
     }
@@ -287,6 +294,12 @@ pub(crate) fn build_response<B>(
             };
             assemble_response(status, headers, body)
         }
+        Reply::StreamedMessage { mut headers, body } => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            let active = held.by().duplicate();
+            assemble_response(StatusCode::OK, headers, ResponseBody::Streamed { body, active })
+        }
         Reply::Empty { status, headers } => assemble_response(status, headers, ResponseBody::empty()),
         Reply::Stream { headers, events } => {
             stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()))
@@ -299,7 +312,9 @@ pub(crate) fn plain(reply: Reply) -> Response<Bytes> {
     let (status, mut headers, bytes) = match reply {
         Reply::Message { status, headers, body } => (status, headers, body.into_bytes()),
         Reply::Empty { status, headers } => (status, headers, Bytes::new()),
-        Reply::Stream { headers, .. } => (StatusCode::UNAUTHORIZED, headers, Bytes::new()),
+        Reply::StreamedMessage { headers, .. } | Reply::Stream { headers, .. } => {
+            (StatusCode::UNAUTHORIZED, headers, Bytes::new())
+        }
     };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if !bytes.is_empty() {

@@ -42,7 +42,7 @@ impl SessionClient {
 
     pub(crate) fn with_headers(&self, kind: ExchangeKind, headers: HeaderMap) -> Exchange {
         let (endpoint, principal) = (self.endpoint.clone(), self.principal.clone());
-        Exchange { endpoint, peer: self.peer, principal, kind, headers }
+        Exchange { endpoint, peer: self.peer, principal, kind, headers, takes_streamed_body: false }
     }
 
     /// Ends a session, whatever comes back.
@@ -110,7 +110,10 @@ impl MessageQueue {
 
 /// The session id that a reply brought.
 pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
-    let (Reply::Message { headers, .. } | Reply::Empty { headers, .. } | Reply::Stream { headers, .. }) = reply;
+    let headers = match reply {
+        Reply::Message { headers, .. } | Reply::StreamedMessage { headers, .. } => headers,
+        Reply::Empty { headers, .. } | Reply::Stream { headers, .. } => headers,
+    };
     headers.get(SESSION).cloned()
 }
 
@@ -119,7 +122,8 @@ pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
 pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,
-        Reply::Empty { .. } => false,
+        // Nobody asked for the second.
+        Reply::Empty { .. } | Reply::StreamedMessage { .. } => false,
         Reply::Stream { events, .. } => {
             forward_events(events, out).await;
             true

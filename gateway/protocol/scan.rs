@@ -5,10 +5,12 @@
 
 mod fault;
 mod span;
+mod stream;
 mod text;
 
 pub use fault::{Fault, Flaw};
 pub use span::{Member, Members, Span, find};
+pub use stream::{StreamScanner, Visit};
 use text::is_plain;
 pub(crate) use text::plain_run;
 pub use text::{as_str, as_words, unescape};

@@ -31,6 +31,8 @@ pub(crate) struct RequestContext {
     pub(crate) trace: Option<TraceContext>,
     /// Legacy: by which the client can cancel it, until the call takes it over.
     pub(crate) running: Option<Running>,
+    /// Its answer may be passed on while it comes in.
+    pub(crate) takes_streamed_body: bool,
 }
 
 impl RequestContext {
@@ -52,6 +54,7 @@ impl RequestContext {
             session: self.session.clone(),
             trace: self.trace.clone(),
             running: None,
+            takes_streamed_body: false,
         }
     }
 

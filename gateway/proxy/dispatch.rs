@@ -4,19 +4,17 @@
 mod answer;
 mod detached;
 mod record;
+mod rounds;
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
-use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc;
 use lockgate_protocol::meta;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
-use lockgate_telemetry::Outcome;
-use lockgate_upstream::{AnswerKind, Call, Conversation, ListKind};
+use lockgate_upstream::ListKind;
 use tokio::sync::{Notify, mpsc};
 
 pub(crate) use answer::join_instructions;
@@ -24,18 +22,18 @@ use answer::{write_discovery, write_page};
 use detached::{Detached, Work, reclaim};
 use record::CallRecord;
 pub(crate) use record::{audit_allow, audit_denial, audit_listen};
+use rounds::{ClientPaths, run_rounds};
 
 use crate::authorize::{self, Permitted};
-use crate::caller_view::RequestCallerView;
 use crate::client_channel::{CallChannel, Destination, Waiting};
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
+use crate::relay::{Relay, stream_message};
 use crate::rescue::RequestError;
 use crate::session::{Log, Session};
 use crate::session_stream::{silence, stream_call};
 use crate::streams::OpenStream;
 use crate::transport::{Outgoing, Reply, Text};
-use crate::{interact, response};
 
 /// A request of a known caller.
 pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -> Reply {
@@ -95,10 +93,7 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
     };
     gateway.single_principal.record(context.principal.key());
     match &context.session {
-        None if !may_stream(&context) => {
-            let answer = call_server(gateway, &context, permitted, None).await;
-            write_reply(&context, answer)
-        }
+        None if !may_stream(&context) => run_modern(gateway, context, permitted).await,
         None => stream_modern(gateway, context, permitted).await,
         Some(session) => {
             let session = Arc::clone(session);
@@ -149,13 +144,33 @@ fn open_channel(context: &RequestContext, permitted: &Permitted, outlet: Destina
     .with(permitted.response().cloned())
 }
 
+/// A modern call that has nothing to say before its answer. Dropping it cancels the call.
+async fn run_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
+    let Some(relay) = Relay::new(&context, &permitted, gateway.budget()) else {
+        let answer = call_server(gateway, &context, permitted, ClientPaths::default()).await;
+        return write_reply(&context, answer);
+    };
+    let relay = Arc::new(relay);
+    let paths = ClientPaths { channel: None, relay: Some(Arc::clone(&relay)) };
+    let shared = Arc::clone(gateway);
+    let mut work: Work = Box::pin(async move {
+        let answer = call_server(&shared, &context, permitted, paths).await;
+        (context, answer)
+    });
+    tokio::select! {
+        biased;
+        (context, answer) = &mut work => write_reply(&context, answer),
+        (relay, pieces) = Relay::pieces(Some(&relay)) => stream_message(relay, work, pieces),
+    }
+}
+
 /// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
 async fn stream_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
     let (sender, mut receiver) = CallChannel::channel();
     let conversation = open_channel(&context, &permitted, Destination::Channel(sender, Arc::clone(gateway.budget())));
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer = call_server(&shared, &context, permitted, Some(conversation)).await;
+        let answer = call_server(&shared, &context, permitted, ClientPaths::through(conversation)).await;
         (context, answer)
     });
     tokio::select! {
@@ -234,17 +249,20 @@ async fn run_legacy(
     let server = Arc::clone(permitted.server());
     let outlet = Destination::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
     let conversation = open_channel(&context, &permitted, outlet);
+    let relay = Relay::new(&context, &permitted, gateway.budget());
+    let relay = relay.map(|relay| Arc::new(relay.beside(&conversation)));
+    let paths = ClientPaths { channel: Some(Arc::clone(&conversation)), relay: relay.clone() };
     let shared = Arc::clone(gateway);
-    let talk = Arc::clone(&conversation);
     let work: Work = Box::pin(async move {
         let answer = tokio::select! {
-            answer = call_server(&shared, &context, permitted, Some(talk)) => answer,
+            answer = call_server(&shared, &context, permitted, paths) => answer,
             () = running.token.cancelled() => Err(RequestError::withdrawn()),
         };
         (context, answer)
     });
     let mut work = Detached::new(work, server);
     tokio::select! {
+        biased;
         (context, answer) = &mut work => match (conversation.stream(), answer) {
             (None, Err(problem)) if problem.is_withdrawn() => silence(),
             (None, answer) => write_reply(&context, answer),
@@ -264,6 +282,7 @@ async fn run_legacy(
             });
             stream_call(gateway, &session, &log)
         }
+        (relay, pieces) = Relay::pieces(relay.as_ref()) => stream_message(relay, work, pieces),
     }
 }
 
@@ -285,7 +304,7 @@ pub(crate) fn forward_nested(
     Box::pin(async move {
         let (context, permitted) = authorize_request(gateway, context).await;
         let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
-        call_server(gateway, &context, permitted, None).await
+        call_server(gateway, &context, permitted, ClientPaths::default()).await
     })
 }
 
@@ -294,81 +313,22 @@ async fn call_server(
     gateway: &Gateway,
     context: &RequestContext,
     permitted: Permitted,
-    conversation: Option<Arc<CallChannel>>,
+    paths: ClientPaths,
 ) -> Result<Text, RequestError> {
     let mut record = CallRecord::begin(gateway, context, &permitted)?;
     let mut ending = gateway.ending.subscribe();
     let server = Arc::clone(permitted.server());
+    let channel = paths.channel.clone();
     let answer = tokio::select! {
         biased;
-        answer = run_rounds(gateway, context, permitted, conversation.clone(), &mut record) => answer,
+        answer = run_rounds(gateway, context, permitted, paths, &mut record) => answer,
         _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
     };
-    if let Some(conversation) = conversation {
-        conversation.finish();
+    if let Some(channel) = channel {
+        channel.finish();
     }
     if let Err(problem) = &answer {
         record.outcome = problem.outcome;
     }
     answer
-}
-
-/// The rounds of one call: for a legacy client, the gateway asks what a modern server wants to know.
-async fn run_rounds(
-    gateway: &Gateway,
-    context: &RequestContext,
-    permitted: Permitted,
-    conversation: Option<Arc<CallChannel>>,
-    record: &mut CallRecord<'_>,
-) -> Result<Text, RequestError> {
-    let mut permitted = permitted;
-    let mut rounds = 0;
-    let eyes = RequestCallerView { gateway, context, forward: forward_nested };
-    loop {
-        let server = Arc::clone(permitted.server());
-        let call = Call {
-            method: permitted.method(),
-            target: permitted.target(),
-            request: &context.request,
-            replaced: permitted.replaced(),
-            caller: &context.caller,
-            sight: Some(&eyes),
-            conversation: conversation.clone().map(|c| c as Arc<dyn Conversation>),
-            trace: record.trace_headers(),
-            timeout: None,
-        };
-        let answer = server.call(call).await.map_err(|failure| {
-            let ms = record.began.elapsed().as_millis();
-            if failure.is_refusal() {
-                // Told once for many by whoever refuses: a crowd that asks again at once must not fill the log.
-                tracing::debug!(server = server.slug(), %failure, ms, "call refused");
-            } else {
-                tracing::info!(server = server.slug(), %failure, ms, "call failed");
-            }
-            RequestError::failed(server.slug(), &failure)
-        })?;
-        interact::check_questions(&permitted, &answer)?;
-        match (answer.kind, context.era(), &answer.outcome) {
-            (_, _, jsonrpc::Outcome::Error(error)) => {
-                return Err(RequestError::relayed(context, &permitted, *error, &answer.text));
-            }
-            (AnswerKind::InputRequired, Era::Legacy, _) => {
-                rounds += 1;
-                if rounds > context.snapshot.config.limits.question_rounds {
-                    let words = format!("server {} asked too many rounds of questions", server.slug());
-                    return Err(RequestError::new(code::INTERNAL, words));
-                }
-                permitted = interact::ask_client(&permitted, &answer, conversation.as_deref()).await?;
-            }
-            (AnswerKind::Task, Era::Legacy, _) => {
-                let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
-                return Err(RequestError::new(code::INTERNAL, words));
-            }
-            _ => {
-                let failed = answer.member("isError") == Some(b"true");
-                record.outcome = if failed { Outcome::ToolError } else { Outcome::Ok };
-                return response::write_response(context, &permitted, &answer, gateway.budget());
-            }
-        }
-    }
 }

@@ -35,7 +35,7 @@ pub struct Gateway {
     pub(crate) single_principal: SinglePrincipal,
     pub(crate) budget: Arc<Budget>,
     /// Where work is done that would hold up others.
-    pub(crate) apart: Apart,
+    pub(crate) apart: Arc<Apart>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Option<Tracer>,
     /// Where decisions and outcomes are recorded.
@@ -64,6 +64,12 @@ impl Gateway {
     #[must_use]
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// Where large messages are looked at.
+    #[must_use]
+    pub fn apart(&self) -> &Arc<Apart> {
+        &self.apart
     }
 
     /// Where servers send their events.

@@ -179,6 +179,7 @@ async fn prepare_request(
         session: Some(session),
         trace: trace_context::of_exchange(&exchange.headers),
         running: Some(running),
+        takes_streamed_body: exchange.takes_streamed_body,
         request,
         snapshot,
     }))
@@ -358,6 +359,8 @@ async fn collect_texts(reply: Reply) -> Vec<Bytes> {
     match reply {
         Reply::Empty { .. } => Vec::new(),
         Reply::Message { body, .. } => vec![body.into_bytes()],
+        // Clients of that revision get whole answers.
+        Reply::StreamedMessage { .. } => Vec::new(),
         Reply::Stream { events, .. } => {
             let all: Vec<Outgoing> = events.take(4096).collect().await;
             all.into_iter().filter(|e| !e.data.is_empty()).map(|e| e.data.into_bytes()).collect()

@@ -25,6 +25,7 @@ mod observe;
 mod quota;
 mod receive;
 mod rejections;
+mod relay;
 mod rescue;
 mod response;
 mod rights;

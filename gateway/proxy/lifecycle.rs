@@ -46,7 +46,7 @@ impl Gateway {
             streams: Arc::default(),
             single_principal: SinglePrincipal::default(),
             budget,
-            apart: Apart::new(apart),
+            apart: Arc::new(Apart::new(apart)),
             metrics,
             tracer,
             audit,

@@ -350,6 +350,7 @@ impl TaskRequests {
             session: None,
             trace: None,
             running: None,
+            takes_streamed_body: false,
             snapshot,
         };
         Some((Arc::clone(&self.gateway), Box::new(context)))

@@ -104,6 +104,7 @@ fn check_request(
         session: None,
         trace: trace_context::of_exchange(&exchange.headers),
         running: None,
+        takes_streamed_body: exchange.takes_streamed_body,
         request,
         snapshot,
     });

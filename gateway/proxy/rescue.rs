@@ -310,6 +310,13 @@ impl RequestError {
         Self::new(code::OVERLOADED, DROPPED)
     }
 
+    /// Too many large messages wait to be looked at for this answer to be written.
+    pub(crate) fn no_turn() -> Self {
+        let words = "the answer was dropped, because too many large messages wait to be read; what was called may have had its effect";
+        let problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        problem.data(json!({"reason": "judgements"}))
+    }
+
     /// There is no memory to write the answer for the client.
     pub(crate) fn no_memory() -> Self {
         Self::dropped().status(StatusCode::SERVICE_UNAVAILABLE).data(json!({"reason": "memory"}))

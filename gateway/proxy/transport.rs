@@ -46,6 +46,8 @@ pub struct Exchange {
     pub kind: ExchangeKind,
     /// Request headers; empty on stdio.
     pub headers: HeaderMap,
+    /// The transport can carry [`Reply::StreamedMessage`].
+    pub takes_streamed_body: bool,
 }
 
 /// What the exchange is.
@@ -64,6 +66,8 @@ pub enum ExchangeKind {
 pub enum Reply {
     /// One JSON message. Consecutive chunks are parts of one text.
     Message { status: StatusCode, headers: HeaderMap, body: Text },
+    /// One JSON message that is still coming in. Dropping it means that the client has gone.
+    StreamedMessage { headers: HeaderMap, body: StreamedBody },
     /// No body: 202 for notifications and responses, 204 and the like for the rest.
     Empty { status: StatusCode, headers: HeaderMap },
     /// Messages as they come, ending when the stream ends. Dropping it means that the client has gone.
@@ -86,6 +90,14 @@ pub enum Text {
     /// as long as it is there, such as a large answer of a server.
     Shared([Bytes; 3]),
 }
+
+/// The parts of one JSON text, in order. After an error nothing more comes, and the text is not complete.
+pub type StreamedBody = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
+
+/// The server's answer broke off, or turned out to be none, after its start had been passed on.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off")]
+pub struct BodyError;
 
 /// Messages for an event stream.
 pub type Events = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;

@@ -123,6 +123,7 @@ impl Rig {
                 caller: &caller,
                 sight: Some(self),
                 conversation,
+                sink: None,
                 trace: None,
                 timeout,
             })

@@ -30,6 +30,8 @@ pub struct Call<'a> {
     pub sight: Option<&'a dyn Sight>,
     /// How to reach the client while the call runs; without it nobody listens.
     pub conversation: Option<Arc<dyn Conversation>>,
+    /// Takes the answer piece by piece when it is large; without it nobody can.
+    pub sink: Option<Arc<dyn ResponseSink>>,
     /// `traceparent` and `tracestate` for this hop.
     pub trace: Option<(String, Option<String>)>,
     /// Instead of the server's own timeout.
@@ -76,6 +78,33 @@ pub trait Conversation: Send + Sync {
     /// Asks the client (`elicitation/create`, `sampling/createMessage`, `roots/list`): `params` as JSON text.
     /// Gives the JSON text of the result.
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>>;
+}
+
+/// Takes a large answer while it comes in, so that nobody keeps all of it.
+pub trait ResponseSink: Send + Sync {
+    /// Whether the sink takes the answer to the request `id`, which begins with `start`. The server's `write` follows then.
+    fn begin(&self, id: u64, start: &[u8]) -> bool;
+
+    /// Whether the client has a part of the answer, so that the call cannot be made again.
+    fn has_begun(&self) -> bool;
+
+    /// Takes the next piece. Waits while the client does not read.
+    fn write(&self, piece: Bytes) -> BoxFuture<'_, Result<(), SinkError>>;
+
+    /// The answer is complete.
+    fn finish(&self) -> BoxFuture<'_, Result<(), SinkError>>;
+
+    /// How long the client has kept the server waiting.
+    fn client_wait(&self) -> Duration;
+}
+
+/// Why a sink takes nothing more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SinkError {
+    #[error("the server's answer is not valid: {0}")]
+    Invalid(String),
+    #[error("the client is gone")]
+    ClientGone,
 }
 
 /// A legacy client session, as a server that has a connection of its own for it sees it.

@@ -116,6 +116,17 @@ impl Catalog {
         });
     }
 
+    /// Bytes of memory that its items take.
+    pub(crate) fn bytes(&self) -> usize {
+        let mut bytes = 0;
+        for kind in Kind::ALL {
+            for item in self.items(kind).iter().chain(self.asking_items(kind)) {
+                bytes += size_of::<Item>() + item.key.len() + item.text.len();
+            }
+        }
+        bytes
+    }
+
     /// The items of one list that are offered to everybody.
     #[must_use]
     pub fn items(&self, kind: Kind) -> &[Item] {

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderMap;
-use lockgate_admission::budget::Budget;
-use lockgate_admission::{Bounds, Charge, ConcurrencyLimit, Pools};
+use lockgate_admission::budget::{Budget, Hold};
+use lockgate_admission::{Apart, Bounds, Charge, ConcurrencyLimit, Pools};
 use lockgate_egress::{Connector, Origin};
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::method::Method;
@@ -37,6 +37,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, Transport};
 use crate::connection::{Ask, Connection};
 use crate::failure::{Failure, Kind};
+use crate::health::SilentEnds;
 use crate::last_heard::LastHeard;
 use crate::status::{Load, State, Status, Trouble};
 use crate::{Event, Events, Upstream, supervise};
@@ -51,6 +52,8 @@ pub struct Surroundings {
     pub pools: Pools,
     /// The account of bytes in flight, which what comes in from servers counts in.
     pub budget: Arc<Budget>,
+    /// Where large answers are read, so that nothing else on a thread waits for them.
+    pub apart: Arc<Apart>,
     /// JSON text of the gateway's own `Implementation`.
     pub info: Arc<[u8]>,
     /// The program that stands between the gateway and a child process; it begins with [`crate::guard`].
@@ -73,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) live: ArcSwapOption<Connection>,
     status: ArcSwap<Status>,
     catalog: ArcSwap<Catalog>,
+    /// What the catalog takes of the account.
+    catalog_hold: Mutex<Hold>,
     /// Woken at every change of the status.
     pub(crate) changed: Notify,
     /// The lists have to be read again.
@@ -82,6 +87,7 @@ pub(crate) struct Shared {
     /// When the server last said anything on any connection.
     pub(crate) last_heard: Arc<LastHeard>,
     pub(crate) recovery: recovery::Recovery,
+    pub(crate) silent_ends: Arc<SilentEnds>,
     pub(crate) closing: CancellationToken,
     pub(crate) breaker: Breaker,
     /// Calls that run and wait.
@@ -152,11 +158,13 @@ impl Shared {
             live: ArcSwapOption::empty(),
             status: ArcSwap::from_pointee(status),
             catalog: ArcSwap::default(),
+            catalog_hold: Mutex::new(Hold::none(Arc::clone(&around.budget))),
             changed: Notify::new(),
             stale: Arc::default(),
             suspect: Notify::new(),
             last_heard: Arc::new(LastHeard::new()),
             recovery: recovery::Recovery::default(),
+            silent_ends: Arc::default(),
             closing: CancellationToken::new(),
             breaker: Breaker::new(config.breaker.clone()),
             calls: ConcurrencyLimit::new(bounds, Charge::Turns, Some(around.pools.clone())),
@@ -210,6 +218,10 @@ impl Shared {
         for omitted in &catalog.omitted {
             tracing::warn!(server = %self.slug, "left out: {omitted}");
         }
+        if self.catalog_hold.lock().set(catalog.bytes()).is_err() {
+            tracing::warn!(server = %self.slug, "there is no memory for its lists (limits.bytes_in_flight); the old ones stay");
+            return;
+        }
         catalog.version = old.version + 1;
         self.catalog.store(Arc::new(catalog));
         let _ = self.events().send(Event::Changed { slug: Arc::clone(&self.slug) });
@@ -245,6 +257,9 @@ impl Shared {
         })
         .await;
         verdict.pass(&result, &self.slug);
+        if result.is_ok() {
+            self.silent_ends.reset();
+        }
         result
     }
 
@@ -291,6 +306,7 @@ impl Shared {
             capabilities: &call.caller.capabilities,
             params: &params,
             conversation,
+            sink: call.sink.clone(),
             limit: Some(call.timeout.unwrap_or_else(|| self.timeout_of(call))),
         };
         let response = connection.ask(ask).await?;
@@ -327,6 +343,10 @@ impl Upstream for Client {
 
     fn calls(&self) -> &Arc<ConcurrencyLimit> {
         &self.shared.calls
+    }
+
+    fn streams_answers(&self) -> bool {
+        matches!(self.shared.config.transport, Transport::Http { .. })
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>> {

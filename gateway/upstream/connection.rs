@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use crate::call::{Conversation, LogLevel};
+use crate::call::{Conversation, LogLevel, ResponseSink};
 use crate::client::subscribe::Topic;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
@@ -87,6 +87,8 @@ pub(crate) struct Ask<'a> {
     /// `Mcp-Param-*` headers.
     pub(crate) params: &'a [(&'a str, String)],
     pub(crate) conversation: Option<Arc<dyn Conversation>>,
+    /// Takes the answer when it is large.
+    pub(crate) sink: Option<Arc<dyn ResponseSink>>,
     /// How long the server may work on it in silence; none for what is answered on the side or stays open.
     pub(crate) limit: Option<Duration>,
 }
@@ -102,6 +104,7 @@ impl<'a> Ask<'a> {
             capabilities: b"{}",
             params: &[],
             conversation: None,
+            sink: None,
             limit: Some(OWN_LIMIT),
         }
     }
@@ -120,7 +123,7 @@ impl Link {
                 let link = Arc::clone(link);
                 tokio::spawn(async move {
                     let message = link.message(Extra::new(), outbound::whole(text));
-                    let post = Post { id: None, message, conversation: None };
+                    let post = Post { id: None, message, conversation: None, sink: None };
                     if let Err(failure) = link.post(post).await {
                         tracing::debug!(%failure, "a notification did not reach the server");
                     }
@@ -221,8 +224,8 @@ impl Connection {
                 Written::Post(link, link.message(if modern { headers(&ask) } else { Extra::new() }, text))
             }
         };
-        let (method, conversation) = (ask.method, ask.conversation);
-        let unanswered = ask.limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
+        let Ask { method, conversation, sink, limit, .. } = ask;
+        let unanswered = limit.filter(|_| method != Method::Listen).map(|limit| self.outstanding.begin(limit));
         async move {
             let answer = match written {
                 Written::Line(duplex, line) if method == Method::Listen => duplex.listen(id, line).await,
@@ -230,7 +233,8 @@ impl Connection {
                     duplex.request(id, line, conversation, method != Method::Initialize).await
                 }
                 Written::Post(link, message) => {
-                    let post = Post { id: Some(id), message, conversation: conversation.as_ref() };
+                    let (conversation, sink) = (conversation.as_ref(), sink.as_deref());
+                    let post = Post { id: Some(id), message, conversation, sink };
                     // A legacy server goes on when our stream closes, so it has to be told.
                     let told = (!modern && method != Method::Initialize).then_some(link);
                     post_for(link, post, CancelOnDrop { link: told, id }).await

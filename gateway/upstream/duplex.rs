@@ -10,7 +10,6 @@ mod pipe;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lockgate_admission::budget::Budget;
 use lockgate_admission::reader::Reader;
 use lockgate_protocol::jsonrpc::Response;
 use lockgate_protocol::write;
@@ -18,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
 use crate::call::Conversation;
 use crate::failure::{Failure, Kind};
+use crate::incoming::Intake;
 use crate::link::Inbox;
 
 use calls::Role;
@@ -44,21 +44,16 @@ pub(crate) struct Duplex {
 impl Duplex {
     /// Starts a connection over two byte streams, one message a line. `writer` must not buffer: nothing flushes it, and
     /// dropping it must tell the peer that nothing more comes. `Inbox::closed` is called exactly once at the end.
-    pub(crate) fn lines<R, W>(
-        reader: R,
-        writer: W,
-        bounds: Bounds,
-        inbox: Arc<dyn Inbox>,
-        budget: &Arc<Budget>,
-    ) -> Arc<Self>
+    pub(crate) fn lines<R, W>(reader: R, writer: W, bounds: Bounds, inbox: Arc<dyn Inbox>, intake: Intake) -> Arc<Self>
     where
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let pipe = Arc::new(Pipe::new(writer, bounds.outgoing, Arc::clone(budget)));
-        let exchange = Exchange::new(pipe.clone(), bounds.depth, inbox);
+        let pipe = Arc::new(Pipe::new(writer, bounds.outgoing, Arc::clone(&intake.budget)));
+        let memory = Reader::new(&intake.budget);
+        let exchange = Exchange::new(pipe.clone(), bounds.depth, inbox, intake);
         exchange.spawn(pipe::run(pipe, exchange.clone()));
-        let (lines, memory) = (Lines::new(bounds.message_bytes), Reader::new(budget));
+        let lines = Lines::new(bounds.message_bytes);
         exchange.spawn(read(reader, lines, memory, Ender(exchange.clone())));
         Arc::new(Self { exchange })
     }
@@ -169,7 +164,7 @@ async fn read<R: AsyncRead + Unpin>(mut source: R, mut lines: Lines, mut memory:
             tokio::select! {
                 biased;
                 _ = memory.told() => {
-                    exchange.line(lines.give_up());
+                    exchange.line(lines.give_up()).await;
                     memory.shrink_to(0);
                     continue;
                 }
@@ -184,15 +179,15 @@ async fn read<R: AsyncRead + Unpin>(mut source: R, mut lines: Lines, mut memory:
             Err(error) => return exchange.end(&format!("reading from the server failed: {error}")),
         }
         while let Some(line) = lines.next() {
-            exchange.line(line.count(&mut memory, lines.pending()));
+            exchange.line(line.count(&mut memory, lines.pending())).await;
         }
         // Waits while there is no room, and the server with it.
         if memory.hold(lines.pending()).await.is_err() {
-            exchange.line(lines.give_up());
+            exchange.line(lines.give_up()).await;
             memory.shrink_to(0);
         }
     }
-    exchange.last(&lines.rest());
+    exchange.last(lines.rest()).await;
     exchange.end("the server closed its output");
 }
 

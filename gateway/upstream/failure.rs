@@ -68,6 +68,12 @@ impl Failure {
         Self::new(Kind::NoMemory, lockgate_admission::budget::DROPPED).after_send()
     }
 
+    /// Too many large messages wait to be scanned.
+    pub(crate) fn no_turn() -> Self {
+        let words = "the answer was dropped, because too many large messages wait to be read; what was called may have had its effect";
+        Self::new(Kind::NoMemory, words).after_send()
+    }
+
     /// The same failure of a request that may have reached the server.
     #[must_use]
     pub fn after_send(mut self) -> Self {

@@ -170,7 +170,7 @@ async fn probe(link: &Link, intro: &Introduction, id: u64) -> Probe {
                 (HeaderName::from_static(modern::VERSION_HEADER), HeaderValue::from_static(revision.as_str())),
                 (HeaderName::from_static(modern::METHOD_HEADER), HeaderValue::from_static(Method::Discover.as_str())),
             ]);
-            let post = Post { id: Some(id), message: link.message(headers, text), conversation: None };
+            let post = Post { id: Some(id), message: link.message(headers, text), conversation: None, sink: None };
             match tokio::time::timeout(PROBE, link.post(post)).await {
                 Err(_) => {
                     Probe::Nothing(Failure::new(Kind::Timeout, "the server did not answer within 10 s").after_send())
@@ -253,7 +253,7 @@ async fn initialize(link: &Link, intro: &Introduction) -> Result<Welcome, Refuse
             (duplex.request(3, outbound::joined(text), None, false).await.map_err(|f| Refused::of(&f))?, None)
         }
         Link::Http(link) => {
-            let post = Post { id: Some(3), message: link.message(Extra::new(), text), conversation: None };
+            let post = Post { id: Some(3), message: link.message(Extra::new(), text), conversation: None, sink: None };
             let posted = link.post(post).await.map_err(|f| Refused::of(&f))?;
             let session = posted.headers.get(modern::SESSION_HEADER).cloned();
             match posted.response {
@@ -288,7 +288,7 @@ async fn confirm(link: &Link) {
     match link {
         Link::Duplex(duplex) => drop(duplex.notify(outbound::joined(text))),
         Link::Http(link) => {
-            let post = Post { id: None, message: link.message(Extra::new(), text), conversation: None };
+            let post = Post { id: None, message: link.message(Extra::new(), text), conversation: None, sink: None };
             if let Err(failure) = link.post(post).await {
                 tracing::debug!(%failure, "notifications/initialized did not reach the server");
             }

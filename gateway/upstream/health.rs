@@ -1,6 +1,7 @@
 //! Whether a connected server still answers. One that was silent for a while is asked something cheap that its era has to
 //! answer. One that does not answer is unresponsive; it is given up once nothing that it was asked explains the silence.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lockgate_protocol::method::Method;
@@ -10,16 +11,48 @@ use crate::config::Health;
 use crate::connection::{Ask, Connection, Link};
 use crate::failure::Failure;
 
+/// The longest time for a sign of life that a server gets by being ended again and again.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
 /// Between two looks at a server that does not answer.
 const LOOK: Duration = Duration::from_millis(200);
 /// The gateway itself may have been stopped, and finds its clock ahead of what waits to be read.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
+/// How often in a row a server was ended because it was silent. Some do one thing at a time for longer than they are given, and
+/// each time they are given twice as long, until one of their calls is answered.
+#[derive(Debug, Default)]
+pub(crate) struct SilentEnds(AtomicU32);
+
+impl SilentEnds {
+    pub(crate) fn record(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call was answered.
+    pub(crate) fn reset(&self) {
+        if self.0.load(Ordering::Relaxed) > 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the server has for a sign of life.
+    fn timeout(&self, health: &Health) -> Duration {
+        let times = self.0.load(Ordering::Relaxed).min(16);
+        let longest = LONGEST_TIMEOUT.max(health.timeout);
+        health.timeout.saturating_mul(1 << times).min(longest)
+    }
+}
+
 /// Checks for as long as it is polled; gives words when the server has to be given up. `tell` hears why a server has become
 /// unresponsive, and nothing when it answers again.
-pub(crate) async fn watch(health: Option<&Health>, connection: &Connection, tell: impl Fn(Option<&str>)) -> String {
+pub(crate) async fn watch(
+    health: Option<&Health>,
+    silent_ends: &SilentEnds,
+    connection: &Connection,
+    tell: impl Fn(Option<&str>),
+) -> String {
     let Some(health) = health else { return std::future::pending().await };
-    let mut check = Check::new(health, connection);
+    let mut check = Check::new(health, silent_ends, connection);
     loop {
         check.silence().await;
         match check.ask().await {
@@ -30,7 +63,7 @@ pub(crate) async fn watch(health: Option<&Health>, connection: &Connection, tell
         if check.doubts_question() {
             continue;
         }
-        let words = format!("the server did not answer a ping within {} s", health.timeout.as_secs());
+        let words = format!("the server did not answer a ping within {} s", silent_ends.timeout(health).as_secs());
         tell(Some(&words));
         if let Some(words) = check.while_unresponsive(&words).await {
             return words;
@@ -49,6 +82,7 @@ enum Heard {
 
 struct Check<'a> {
     health: &'a Health,
+    silent_ends: &'a SilentEnds,
     connection: &'a Connection,
     question: Option<Method>,
     /// The server has answered this question before, so that silence means something.
@@ -56,11 +90,11 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(health: &'a Health, connection: &'a Connection) -> Self {
+    fn new(health: &'a Health, silent_ends: &'a SilentEnds, connection: &'a Connection) -> Self {
         // The handshake of the modern era was the same question. Some legacy servers never answer a ping.
         let modern = connection.era() == Era::Modern;
         let question = if modern { Method::Discover } else { Method::Ping };
-        Self { health, connection, question: Some(question), is_proven: modern }
+        Self { health, silent_ends, connection, question: Some(question), is_proven: modern }
     }
 
     /// Waits until the server has said nothing for the interval.
@@ -81,7 +115,7 @@ impl<'a> Check<'a> {
         };
         let sent = Instant::now();
         let asked = self.connection.ask(Ask::unbounded(question));
-        match tokio::time::timeout(self.health.timeout, asked).await {
+        match tokio::time::timeout(self.silent_ends.timeout(self.health), asked).await {
             Ok(Ok(_)) => {
                 self.is_proven = true;
                 self.connection.outstanding.catch_up();
@@ -139,4 +173,28 @@ impl<'a> Check<'a> {
 
 fn refusal(failure: &Failure) -> String {
     format!("a health check failed: {}", failure.words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_ended_for_its_silence_gets_twice_the_time_until_it_answers() {
+        let health = |seconds| Health { interval: Duration::from_secs(15), timeout: Duration::from_secs(seconds) };
+        let ends = SilentEnds::default();
+        let mut given = Vec::new();
+        for _ in 0..7 {
+            given.push(ends.timeout(&health(10)).as_secs());
+            ends.record();
+        }
+        assert_eq!(given, [10, 20, 40, 80, 160, 300, 300]);
+        assert_eq!(ends.timeout(&health(600)).as_secs(), 600, "a longer time that is configured stays");
+        for _ in 0..100 {
+            ends.record();
+        }
+        assert_eq!(ends.timeout(&health(10)).as_secs(), 300);
+        ends.reset();
+        assert_eq!(ends.timeout(&health(10)).as_secs(), 10);
+    }
 }

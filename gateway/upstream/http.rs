@@ -9,19 +9,18 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
-use lockgate_admission::budget::Budget;
 use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
-use lockgate_protocol::jsonrpc::{self, Message, Response, SentBy};
+use lockgate_protocol::jsonrpc::{Message, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Pieces};
 use lockgate_protocol::sse;
 use smallvec::SmallVec;
 use tokio::task::JoinSet;
 
-use crate::call::Conversation;
+use crate::call::{Conversation, ResponseSink};
 use crate::config::Limits;
 use crate::failure::{Failure, Kind};
-use crate::incoming::{self, EventReader};
+use crate::incoming::{self, EventReader, Intake, ReadBody};
 use crate::link::Inbox;
 
 /// Times a broken stream of one call is resumed.
@@ -34,7 +33,7 @@ pub(crate) struct HttpLink {
     origin: Origin,
     limits: Limits,
     inbox: Arc<dyn Inbox>,
-    budget: Arc<Budget>,
+    intake: Intake,
     /// Headers of every request: configured ones, `Accept`, `Content-Type`, `User-Agent`, and in the legacy era session
     /// id and version once they are known.
     base: ArcSwap<HeaderMap>,
@@ -49,6 +48,8 @@ pub(crate) struct Post<'a> {
     pub(crate) id: Option<u64>,
     pub(crate) message: Box<HttpRequest<Payload>>,
     pub(crate) conversation: Option<&'a Arc<dyn Conversation>>,
+    /// Takes the answer when it is large and comes in a plain body.
+    pub(crate) sink: Option<&'a dyn ResponseSink>,
 }
 
 /// What came back for one POST.
@@ -65,7 +66,7 @@ impl HttpLink {
         configured: HeaderMap,
         limits: Limits,
         inbox: Arc<dyn Inbox>,
-        budget: Arc<Budget>,
+        intake: Intake,
     ) -> Self {
         // Room for all headers of a request, which its copies keep.
         let mut base = HeaderMap::with_capacity(16);
@@ -73,7 +74,7 @@ impl HttpLink {
         base.extend(configured);
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Self { origin, limits, inbox, budget, base: ArcSwap::from_pointee(base) }
+        Self { origin, limits, inbox, intake, base: ArcSwap::from_pointee(base) }
     }
 
     /// Headers that all later requests carry (version, legacy session id).
@@ -116,20 +117,29 @@ impl HttpLink {
                 None => None,
             }
         } else {
-            let text = incoming::read_body(body, self.limits.response_bytes, &self.budget).await?;
-            self.inbox.heard();
-            self.read_response(text, post.id, head.status)?
+            let sink = post.sink.filter(|_| head.status.is_success());
+            let destination = sink.zip(post.id);
+            let max = self.limits.response_bytes;
+            match incoming::read_body(body, max, &self.intake.budget, &*self.inbox, destination).await? {
+                ReadBody::Whole(text) => self.read_response(text, post.id, head.status).await?,
+                ReadBody::Streamed => Some(Response::taken()),
+            }
         };
         Ok(Posted { status: head.status, headers: head.headers, response })
     }
 
     /// The response in a plain body: a message with our id, or an error that names none.
-    fn read_response(&self, text: Bytes, id: Option<u64>, status: StatusCode) -> Result<Option<Response>, Failure> {
+    async fn read_response(
+        &self,
+        text: Bytes,
+        id: Option<u64>,
+        status: StatusCode,
+    ) -> Result<Option<Response>, Failure> {
         if text.is_empty() {
             return Ok(None);
         }
         let id = id.unwrap_or_default();
-        match jsonrpc::parse(text, self.limits.depth, SentBy::Server) {
+        match self.intake.parse(text, self.limits.depth).await? {
             Ok(Message::Response(response)) if response.number() == Some(id) || response.id().is_none() => {
                 Ok(Some(response))
             }
@@ -151,13 +161,14 @@ impl HttpLink {
         id: u64,
         conversation: Option<&Arc<dyn Conversation>>,
     ) -> Result<Response, Failure> {
-        let mut reading = EventReader::new(body, self.limits.event_bytes, &self.budget, &self.inbox);
+        let mut reading = EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
         let mut questions = JoinSet::new();
         let mut resumes = 0;
         loop {
             match reading.next().await {
                 Ok(Some(event)) => {
-                    if let Some(response) = self.take(event, Some(id), conversation, &mut questions)? {
+                    let Some(message) = self.read_event(event).await? else { continue };
+                    if let Some(response) = self.take(message, Some(id), conversation, &mut questions) {
                         reading.drain();
                         return Ok(response);
                     }
@@ -181,26 +192,32 @@ impl HttpLink {
         }
     }
 
-    /// One event: gives the response if it is the one waited for.
-    fn take(
-        self: &Arc<Self>,
-        event: sse::Event,
-        id: Option<u64>,
-        conversation: Option<&Arc<dyn Conversation>>,
-        questions: &mut JoinSet<()>,
-    ) -> Result<Option<Response>, Failure> {
+    /// The message in an event, if there is one.
+    async fn read_event(&self, event: sse::Event) -> Result<Option<Message>, Failure> {
         if event.data.is_empty() {
             return Ok(None);
         }
-        let Ok(message) = jsonrpc::parse(event.data, self.limits.depth, SentBy::Server) else {
-            return Err(
-                Failure::new(Kind::Garbage, "the server sent an event that is not a JSON-RPC message").after_send()
-            );
-        };
+        match self.intake.parse(event.data, self.limits.depth).await? {
+            Ok(message) => Ok(Some(message)),
+            Err(_) => {
+                let words = "the server sent an event that is not a JSON-RPC message";
+                Err(Failure::new(Kind::Garbage, words).after_send())
+            }
+        }
+    }
+
+    /// Takes one message of a stream: gives the response if it is the one waited for.
+    fn take(
+        self: &Arc<Self>,
+        message: Message,
+        id: Option<u64>,
+        conversation: Option<&Arc<dyn Conversation>>,
+        questions: &mut JoinSet<()>,
+    ) -> Option<Response> {
         match message {
             // An error without an id can only be about the request that the stream is for.
             Message::Response(response) if id.is_some() && (response.number() == id || response.id().is_none()) => {
-                return Ok(Some(response));
+                return Some(response);
             }
             Message::Response(_) => tracing::debug!("response with an id that nobody waits for"),
             Message::Notification(note) => match (note.method, conversation) {
@@ -215,7 +232,7 @@ impl HttpLink {
                     questions.spawn(async move {
                         let text = answer.await;
                         let message = link.message(Extra::new(), outbound::whole(text));
-                        let post = Post { id: None, message, conversation: None };
+                        let post = Post { id: None, message, conversation: None, sink: None };
                         if let Err(failure) = link.post(post).await {
                             tracing::debug!(%failure, "an answer did not reach the server");
                         }
@@ -223,7 +240,7 @@ impl HttpLink {
                 }
             }
         }
-        Ok(None)
+        None
     }
 
     /// Opens the stream of a legacy session, or resumes one. `None` when the server has none (405 and the like).
@@ -254,10 +271,12 @@ impl HttpLink {
                     opened(first);
                     first = false;
                     wait = Duration::from_millis(500);
-                    let mut reading = EventReader::new(body, self.limits.event_bytes, &self.budget, &self.inbox);
+                    let mut reading = EventReader::new(body, self.limits.event_bytes, &self.intake.budget, &self.inbox);
                     while let Ok(Some(event)) = reading.next().await {
-                        if self.take(event, None, None, &mut questions).is_err() {
-                            break;
+                        match self.read_event(event).await {
+                            Ok(Some(message)) => drop(self.take(message, None, None, &mut questions)),
+                            Ok(None) => {}
+                            Err(_) => break,
                         }
                     }
                     last_id = reading.last_id.or(last_id);

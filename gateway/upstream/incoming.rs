@@ -1,17 +1,21 @@
 //! What comes in from servers over HTTP, bodies and event streams: read within the bounds of one message and within the
 //! account of bytes in flight, which holds up a server as long as there is no room.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use lockgate_admission::Apart;
 use lockgate_admission::budget::Budget;
 use lockgate_admission::buffer::Buffer;
 use lockgate_admission::reader::Reader;
 use lockgate_egress::{Body, BodyError};
+use lockgate_protocol::jsonrpc::{self, Message, Refusal, SentBy};
 use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
+use crate::call::{ResponseSink, SinkError};
 use crate::failure::{Failure, Kind};
 use crate::http::body_failure;
 use crate::link::Inbox;
@@ -21,32 +25,102 @@ const MAX_RETRY: Duration = Duration::from_secs(10);
 /// How long the rest of a stream may take after its response, before its connection is given up.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// The whole body, of at most `max` bytes. One that came in one piece is not copied.
-pub(crate) async fn read_body(mut body: Body, max: usize, budget: &Arc<Budget>) -> Result<Bytes, Failure> {
+/// Bytes of a message that are scanned in less than the time that others on the same thread may be held up.
+const LARGE: usize = 1 << 20;
+/// From this size on an answer goes to the client as it comes in, where nothing has to be known of its end first.
+const STREAMED: usize = 256 << 10;
+
+/// Where what one server sends is counted and scanned.
+#[derive(Clone)]
+pub(crate) struct Intake {
+    pub(crate) budget: Arc<Budget>,
+    apart: Arc<Apart>,
+    /// Stands for the server: its large messages take turns with those of others.
+    server: u64,
+}
+
+impl Intake {
+    pub(crate) fn new(budget: Arc<Budget>, apart: Arc<Apart>, slug: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        slug.hash(&mut hasher);
+        Self { budget, apart, server: hasher.finish() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        let bounds = lockgate_admission::Bounds { running: 1, waiting: 8 };
+        Self::new(Arc::new(Budget::new(1 << 30)), Arc::new(Apart::new(bounds)), "test")
+    }
+
+    /// Scans one message; a large one on a thread of its own.
+    ///
+    /// # Errors
+    /// Too many large messages wait for that.
+    pub(crate) async fn parse(&self, text: Bytes, depth: usize) -> Result<Result<Message, Refusal>, Failure> {
+        if text.len() <= LARGE {
+            return Ok(jsonrpc::parse(text, depth, SentBy::Server));
+        }
+        // Boxed, as is everything that is rare, so that the future of a call stays small.
+        Box::pin(async move {
+            let turn = self.apart.turn(self.server).await.map_err(|_| Failure::no_turn())?;
+            Ok(turn.run(move || jsonrpc::parse(text, depth, SentBy::Server)).await)
+        })
+        .await
+    }
+}
+
+/// What became of a body.
+pub(crate) enum ReadBody {
+    Whole(Bytes),
+    /// The sink has all of it.
+    Streamed,
+}
+
+/// Reads a body of at most `max` bytes. One that came in one piece is not copied. A large one goes to the sink as it comes,
+/// if the sink takes it as the answer to the request with that id.
+pub(crate) async fn read_body(
+    mut body: Body,
+    max: usize,
+    budget: &Arc<Budget>,
+    inbox: &dyn Inbox,
+    mut destination: Option<(&dyn ResponseSink, u64)>,
+) -> Result<ReadBody, Failure> {
     let too_large = || body_failure(&BodyError::TooLarge(max));
     let announced = http_body::Body::size_hint(&body).lower();
     if announced > max as u64 {
         return Err(too_large());
     }
-    let Some(first) = next_piece(&mut body).await? else { return Ok(Bytes::new()) };
+    let Some(first) = next_piece(&mut body).await? else { return Ok(ReadBody::Whole(Bytes::new())) };
+    inbox.heard();
     if first.len() > max {
         return Err(too_large());
     }
     let mut reader = Reader::new(budget);
     reader.hold(first.len()).await.map_err(|_| Failure::no_memory())?;
-    let Some(second) = next_piece(&mut body).await? else { return Ok(reader.finish(first, 0)) };
+    let Some(second) = next_piece(&mut body).await? else {
+        return Ok(ReadBody::Whole(reader.finish(first, 0)));
+    };
     let length = usize::try_from(announced).ok().filter(|&announced| announced > 0);
     let mut whole = Buffer::new(length.unwrap_or(max));
     whole.extend(&first);
     drop(first);
     let mut next = Some(second);
     while let Some(piece) = next {
+        inbox.heard();
         if piece.len() > max - whole.len() {
             return Err(too_large());
         }
         reader.hold(whole.len() + piece.len()).await.map_err(|_| Failure::no_memory())?;
         whole.extend(&piece);
         drop(piece);
+        if whole.len() >= STREAMED
+            && let Some((sink, id)) = destination.take()
+            && sink.begin(id, whole.as_slice())
+        {
+            let left = max - whole.len();
+            drop((whole, reader));
+            return Box::pin(stream_rest(body, left, inbox, sink)).await;
+        }
         next = if reader.is_known() {
             tokio::select! {
                 biased;
@@ -57,7 +131,33 @@ pub(crate) async fn read_body(mut body: Body, max: usize, budget: &Arc<Budget>) 
             next_piece(&mut body).await?
         };
     }
-    Ok(reader.finish(whole.take(), 0))
+    Ok(ReadBody::Whole(reader.finish(whole.take(), 0)))
+}
+
+/// Hands the rest of an answer on, of at most `left` bytes, as fast as the client reads.
+async fn stream_rest(
+    mut body: Body,
+    mut left: usize,
+    inbox: &dyn Inbox,
+    sink: &dyn ResponseSink,
+) -> Result<ReadBody, Failure> {
+    while let Some(piece) = next_piece(&mut body).await? {
+        inbox.heard();
+        let Some(rest) = left.checked_sub(piece.len()) else {
+            let words = "the server's answer is larger than allowed (limits.response_bytes)";
+            return Err(Failure::new(Kind::TooLarge, words).after_send());
+        };
+        left = rest;
+        match sink.write(piece).await {
+            Ok(()) => {}
+            Err(SinkError::ClientGone) => return Ok(ReadBody::Streamed),
+            Err(error) => return Err(Failure::new(Kind::Garbage, error.to_string()).after_send()),
+        }
+    }
+    match sink.finish().await {
+        Ok(()) | Err(SinkError::ClientGone) => Ok(ReadBody::Streamed),
+        Err(error) => Err(Failure::new(Kind::Garbage, error.to_string()).after_send()),
+    }
 }
 
 /// The next bytes of a body; `None` at its end.

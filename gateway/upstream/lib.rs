@@ -29,7 +29,10 @@ mod sse;
 mod status;
 mod supervise;
 
-pub use call::{Answer, AnswerKind, BoxFuture, Call, Caller, ClientSession, Conversation, LogLevel, Unasked};
+pub use call::{
+    Answer, AnswerKind, BoxFuture, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink, SinkError,
+    Unasked,
+};
 pub use catalog::{Catalog, Item, Kind as ListKind};
 pub use client::{Client, Surroundings};
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
@@ -60,6 +63,11 @@ pub trait Upstream: Send + Sync + 'static {
 
     /// The places of its calls. No I/O.
     fn calls(&self) -> &Arc<ConcurrencyLimit>;
+
+    /// Whether large answers may go to [`Call::sink`]. No I/O.
+    fn streams_answers(&self) -> bool {
+        false
+    }
 
     /// Calls it. Dropping the future cancels the call in the server's way.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Answer, Failure>>;

@@ -15,6 +15,7 @@ use crate::duplex::{Bounds, Duplex};
 use crate::failure::Kind;
 use crate::handshake::{self, Introduction, Refused};
 use crate::http::HttpLink;
+use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
 use crate::receiver::{Acknowledgements, Behind, Over, Pace, Receiver};
@@ -120,14 +121,13 @@ async fn carry(
             let (child, stdin, stdout) =
                 started.map_err(|trouble| Refused { trouble, ..Refused::new(Stage::Start, "") })?;
             let bounds = bounds(shared, shared.config.limits.line_bytes);
-            let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), &shared.around.budget);
+            let duplex = Duplex::lines(stdout, stdin, bounds, Arc::clone(inbox), intake(shared));
             Ok((Link::Duplex(duplex), "stdio", Some(child)))
         }
         Transport::Http { .. } if !shared.known_sse.load(Ordering::Relaxed) => {
             let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
             let limits = shared.config.limits.clone();
-            let budget = Arc::clone(&shared.around.budget);
-            let link = HttpLink::new(origin.clone(), headers.clone(), limits, Arc::clone(inbox), budget);
+            let link = HttpLink::new(origin.clone(), headers.clone(), limits, Arc::clone(inbox), intake(shared));
             Ok((Link::Http(Arc::new(link)), "http", None))
         }
         Transport::Http { .. } | Transport::Sse { .. } => {
@@ -143,12 +143,16 @@ async fn sse_link(shared: &Shared, inbox: &Arc<dyn Inbox>) -> Result<Arc<Duplex>
     };
     let Some((origin, headers)) = &shared.origin else { return Err(Refused::new(Stage::Connect, "no URL")) };
     let bounds = bounds(shared, shared.config.limits.event_bytes);
-    let opened = sse::connect(origin, url, headers, bounds, Arc::clone(inbox), &shared.around.budget).await;
+    let opened = sse::connect(origin, url, headers, bounds, Arc::clone(inbox), intake(shared)).await;
     opened.map_err(|failure| {
         let mut refused = Refused::new(Stage::Connect, failure.words.clone());
         refused.needs_auth = failure.kind == Kind::NeedsAuth;
         refused
     })
+}
+
+fn intake(shared: &Shared) -> Intake {
+    Intake::new(Arc::clone(&shared.around.budget), Arc::clone(&shared.around.apart), &shared.slug)
 }
 
 fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {

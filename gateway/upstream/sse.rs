@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use lockgate_admission::budget::Budget;
 use lockgate_egress::{Origin, Payload, SendError};
 use lockgate_protocol::sse::Event;
 use tokio::time::timeout;
@@ -18,7 +17,7 @@ use url::{Position, Url};
 
 use crate::duplex::{Bounds, Duplex, Exchange};
 use crate::failure::{Failure, Kind};
-use crate::incoming::EventReader;
+use crate::incoming::{EventReader, Intake};
 use crate::link::Inbox;
 use post::Posts;
 
@@ -38,7 +37,7 @@ pub(crate) async fn connect(
     headers: &HeaderMap,
     bounds: Bounds,
     inbox: Arc<dyn Inbox>,
-    budget: &Arc<Budget>,
+    intake: Intake,
 ) -> Result<Arc<Duplex>, Failure> {
     let mut get = request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -51,7 +50,7 @@ pub(crate) async fn connect(
     if !is_event_stream(response.headers()) {
         return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
     }
-    let mut stream = EventReader::new(response.into_body(), bounds.message_bytes, budget, &inbox);
+    let mut stream = EventReader::new(response.into_body(), bounds.message_bytes, &intake.budget, &inbox);
     let first = timeout(ENDPOINT_WAIT, next_event(&mut stream))
         .await
         .map_err(|_| Failure::new(Kind::Timeout, "the server opened an event stream but did not say where to POST"))?;
@@ -62,8 +61,8 @@ pub(crate) async fn connect(
     };
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let posts = Arc::new(Posts::new(bounds.outgoing, Arc::clone(budget)));
-    let exchange = Exchange::new(posts.clone(), bounds.depth, inbox);
+    let posts = Arc::new(Posts::new(bounds.outgoing, Arc::clone(&intake.budget)));
+    let exchange = Exchange::new(posts.clone(), bounds.depth, inbox, intake);
     exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Duplex::over(exchange))
@@ -144,7 +143,7 @@ async fn read(mut stream: EventReader, exchange: Arc<Exchange>) {
     let words = loop {
         match next_event(&mut stream).await {
             // Other types of events are none of this protocol.
-            Ok(Some(event)) if event.event.is_none() => exchange.message(&event.data),
+            Ok(Some(event)) if event.event.is_none() => exchange.message(event.data).await,
             Ok(Some(_)) => {}
             Ok(None) => break "the server ended its event stream".to_owned(),
             Err(failure) => {

@@ -112,11 +112,15 @@ async fn cycle(shared: &Arc<Shared>) -> Refused {
         status.peer = Some(peer.clone());
         status.trouble = None;
     });
-    let hung = health::watch(shared.config.health.as_ref(), &connection, |why| tell_health(shared, why));
+    let health = shared.config.health.as_ref();
+    let hung = health::watch(health, &shared.silent_ends, &connection, |why| tell_health(shared, why));
     let (words, grace) = tokio::select! {
         words = stay(shared, &connection, &over) => (words, GRACE),
         // Nothing that it is told helps.
-        words = hung => (words, Duration::ZERO),
+        words = hung => {
+            shared.silent_ends.record();
+            (words, Duration::ZERO)
+        }
     };
     shared.live.store(None);
     shared.survey.end().await;

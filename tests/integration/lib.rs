@@ -22,6 +22,7 @@ mod guards;
 mod half_closed;
 mod hidden;
 mod interactive;
+mod large;
 mod legacy;
 mod limits;
 mod lists;

@@ -2,6 +2,7 @@
 //! given back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
@@ -152,8 +153,8 @@ async fn memory_stays_under_its_limit_however_it_is_filled() {
 /// A large answer that never ends gives way to others that want room, in both eras, and says why.
 #[tokio::test]
 async fn an_answer_that_never_ends_gives_way() {
-    let stall = Upstream::http(filler("application/json", 9 * MIB)).await;
-    let long = Upstream::http(filler("application/json", 3 * MIB)).await;
+    let stall = Upstream::http(filler("text/event-stream", 9 * MIB)).await;
+    let long = Upstream::lines(filler("", 3 * MIB)).await;
     let servers = json!({"stall": stall.config(), "long": long.config()});
     let gate =
         Gate::start(json!({"servers": servers, "limits": {"bytes_in_flight": "10MiB"}, "http": {"body_bytes": BODY}}))
@@ -186,7 +187,7 @@ async fn an_answer_that_never_ends_gives_way() {
 /// What large answers and many small ones took goes back to the system.
 #[tokio::test]
 async fn memory_of_a_peak_is_given_back() {
-    let long = Upstream::http(filler("application/json", 20 * MIB)).await;
+    let long = Upstream::http(filler("text/event-stream", 15 * MIB)).await;
     let medium = Upstream::http(filler("application/json", 200 << 10)).await;
     let servers = json!({"long": long.config(), "medium": medium.config()});
     let gate = Gate::start(json!({"servers": servers, "limits": {"memory": "256MiB"}})).await;
@@ -210,7 +211,7 @@ async fn memory_of_a_peak_is_given_back() {
         clients.push(socket);
     }
     mediums(40).await;
-    let rises = async || (memory(&gate, "VmRSS") > before + 60 * MIB).then_some(());
+    let rises = async || (memory(&gate, "VmRSS") > before + 45 * MIB).then_some(());
     until("large answers come in", rises).await;
     let most = memory(&gate, "VmHWM");
     drop(clients);
@@ -252,4 +253,36 @@ async fn an_open_stream_costs_little() {
         eprintln!("{era}: {each} bytes of resident memory for each open stream");
         assert!(each <= EACH, "{era}: {each} bytes");
     }
+}
+
+/// What is kept of a server's lists counts for as long as it is kept, and a list that there is no room for leaves the old one.
+#[tokio::test]
+async fn kept_lists_count_and_one_that_does_not_fit_leaves_the_old_one() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let said = Arc::clone(&turns);
+    let lists = Upstream::lines(move |heard| {
+        if heard.method() != "tools/list" {
+            return modern(&[])(heard);
+        }
+        let turn = said.fetch_add(1, Ordering::SeqCst);
+        let (count, changed) = match turn {
+            0 => (1000, "\n{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}"),
+            _ => (6000, ""),
+        };
+        let words = "what it does ".repeat(80);
+        let tool = |n| json!({"name": format!("t{turn}-{n}"), "description": words, "inputSchema": {"type": "object"}});
+        let tools: Vec<_> = (0..count).map(tool).collect();
+        let result = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": tools});
+        Say::Text("", format!("{}{changed}", heard.result(result)).into_bytes())
+    })
+    .await;
+    let limits = json!({"bytes_in_flight": BODY});
+    let gate =
+        Gate::start(json!({"servers": {"lists": lists.config()}, "limits": limits, "http": {"body_bytes": BODY}}))
+            .await;
+    until("the larger list is refused", async || gate.log().contains("the old ones stay").then_some(())).await;
+    assert!(gate.tools("/mcp").await.0.iter().all(|name| name.starts_with("lists__t0-")));
+    let metrics = Request::bare("GET", "/metrics", "").send(gate.address).await.text();
+    let held = metrics.lines().find_map(|line| line.strip_prefix("lockgate_bytes_in_flight ")?.parse::<usize>().ok());
+    assert!(held.is_some_and(|held| held > MIB && held < 2 * MIB), "{held:?}");
 }

@@ -60,8 +60,8 @@ pub struct Server {
 pub struct Health {
     /// After so much silence the server is asked for a sign of life, 0–3600 s; 0: never. Default: 15 with `command`, 0 with `url`.
     pub interval: Option<Seconds<0, 3600, 15>>,
-    /// How long it may take to give one, 1–300 s. One that gives none is `unresponsive`, and is started or connected anew
-    /// unless a call explains the silence.
+    /// How long it may take to give one, 1–300 s; twice as long after each end for silence, up to 300 s, until a call is answered.
+    /// One that gives none is `unresponsive`, and is started or connected anew unless a call explains the silence.
     pub timeout: Seconds<1, 300, 10>,
 }
 

@@ -102,6 +102,7 @@ async fn call(server: &dyn Upstream, request: &Request) -> Result<(), String> {
         caller: &caller,
         sight: None,
         conversation: None,
+        sink: None,
         trace: None,
         timeout: None,
     };

@@ -170,6 +170,7 @@ async fn nothing_secret_is_in_servers_and_health() {
             caller: &caller,
             sight: Some(&Sees),
             conversation: None,
+            sink: None,
             trace: None,
             timeout: None,
         };

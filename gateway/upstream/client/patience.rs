@@ -10,11 +10,16 @@ use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::call::{BoxFuture, Call, Conversation, Unasked};
+use crate::call::{BoxFuture, Call, Conversation, ResponseSink, Unasked};
 use crate::failure::{Failure, Kind};
 
 /// The way back to the client, if there is one.
 pub(crate) type Talk = Option<Arc<dyn Conversation>>;
+
+/// How long a call's place may be kept by a client that reads a large answer slowly.
+const LONGEST_CLIENT_WAIT: Duration = Duration::from_secs(300);
+/// Between two looks at how long the client has been waited for.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `work` for at most `limit`, not counting the time in which the client is asked something.
 pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
@@ -25,30 +30,53 @@ pub(super) async fn within<T, F: Future<Output = Result<T, Failure>>>(
     let late =
         || Failure::new(Kind::Timeout, format!("the server did not answer within {} s", limit.as_secs())).after_send();
     if let Some(conversation) = call.conversation.clone().filter(|_| call.caller.interactive) {
-        return Box::pin(beside_questions(limit, conversation, work)).await.unwrap_or_else(|_| Err(late()));
+        let sink = call.sink.as_deref();
+        return Box::pin(beside_questions(limit, conversation, sink, work)).await.unwrap_or_else(|_| Err(late()));
     }
     // Pinned here, because a future that is handed on is kept twice.
-    let work = std::pin::pin!(work(call.conversation.clone()));
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+    let mut work = std::pin::pin!(work(call.conversation.clone()));
+    let start = Instant::now();
+    let mut until = start + limit;
+    loop {
+        if let Ok(result) = tokio::time::timeout_at(until, &mut work).await {
+            return result;
+        }
+        let later = start + limit + client_wait(call.sink.as_deref());
+        let now = Instant::now();
+        if later <= now {
+            return Err(late());
+        }
+        until = later.max(now + LOOK);
+    }
+}
+
+/// The time in which the client did not read its answer, which is not the server's.
+fn client_wait(sink: Option<&dyn ResponseSink>) -> Duration {
+    sink.map_or(Duration::ZERO, ResponseSink::client_wait).min(LONGEST_CLIENT_WAIT)
 }
 
 async fn beside_questions<T, F: Future<Output = Result<T, Failure>>>(
     limit: Duration,
     conversation: Arc<dyn Conversation>,
+    sink: Option<&dyn ResponseSink>,
     work: impl FnOnce(Talk) -> F,
 ) -> Result<Result<T, Failure>, Late> {
     let clock = Arc::new(Mutex::new(Clock::default()));
     let watched: Arc<dyn Conversation> = Arc::new(Watched { inner: conversation, clock: Arc::clone(&clock) });
     let start = Instant::now();
     let mut work = std::pin::pin!(work(Some(watched)));
+    let mut until = start + limit;
     loop {
-        let until = start + limit + clock.lock().paused(Instant::now());
-        match tokio::time::timeout_at(until, &mut work).await {
-            Ok(result) => return Ok(result),
-            Err(_) if clock.lock().asking > 0 => tokio::time::sleep(Duration::from_millis(100)).await,
-            Err(_) if start + limit + clock.lock().paused(Instant::now()) > Instant::now() => {}
-            Err(_) => return Err(Late),
+        if let Ok(result) = tokio::time::timeout_at(until, &mut work).await {
+            return Ok(result);
         }
+        let now = Instant::now();
+        let clock = clock.lock();
+        let later = start + limit + clock.paused(now) + client_wait(sink);
+        if clock.asking == 0 && later <= now {
+            return Err(Late);
+        }
+        until = later.max(now + LOOK);
     }
 }
 

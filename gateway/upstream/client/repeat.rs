@@ -25,6 +25,9 @@ impl Shared {
             tokio::time::sleep(Duration::from_millis(500)).await;
             return self.send(connection, call, conversation).await.and_then(no_header_mismatch);
         };
+        if call.sink.as_ref().is_some_and(|sink| sink.has_begun()) {
+            return Err(failure);
+        }
         match failure.kind {
             Kind::SessionLost => {
                 self.renew(call, connection);

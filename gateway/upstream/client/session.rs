@@ -12,6 +12,7 @@ use crate::call::{Call, ClientSession};
 use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
+use crate::health::SilentEnds;
 use crate::open::{Role, open};
 use crate::{health, supervise};
 
@@ -94,7 +95,8 @@ impl Shared {
             open(self, role).await.map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
         supervise::follow_session(&connection).await;
         let connection = Arc::new(connection);
-        tokio::spawn(watch(self.config.health.clone(), Arc::clone(&connection)));
+        let (health, silent_ends) = (self.config.health.clone(), Arc::clone(&self.silent_ends));
+        tokio::spawn(watch(health, silent_ends, Arc::clone(&connection)));
         Ok(connection)
     }
 
@@ -112,9 +114,10 @@ impl Shared {
 }
 
 /// Ends a session's connection that hangs; its next call opens another one.
-async fn watch(health: Option<config::Health>, connection: Arc<Connection>) {
+async fn watch(health: Option<config::Health>, silent_ends: Arc<SilentEnds>, connection: Arc<Connection>) {
     tokio::select! {
-        words = health::watch(health.as_ref(), &connection, |_| {}) => {
+        words = health::watch(health.as_ref(), &silent_ends, &connection, |_| {}) => {
+            silent_ends.record();
             tracing::warn!(words, "the connection of one session is ended");
             connection.mark_lost(&words);
             connection.close(std::time::Duration::ZERO).await;

@@ -12,7 +12,7 @@ use futures_util::future::{AbortHandle as QuestionHandle, abortable};
 use lockgate_admission::budget::{Budget, Full, Hold};
 use lockgate_admission::buffer::counted;
 use lockgate_admission::reader::FREE;
-use lockgate_protocol::jsonrpc::{self, Message, Refusal, Request, Response, SentBy};
+use lockgate_protocol::jsonrpc::{Message, Refusal, Request, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::{code, write};
 use parking_lot::Mutex;
@@ -21,6 +21,7 @@ use tokio::task::AbortHandle;
 use super::calls::{Calls, Found};
 use super::line::{Addressee, Ends, Line, number};
 use crate::failure::{Failure, Kind};
+use crate::incoming::Intake;
 use crate::link::Inbox;
 
 /// Questions of a server that are being answered at once.
@@ -61,6 +62,7 @@ pub(crate) struct Exchange {
     pub(super) calls: Calls,
     pub(super) outgoing: Arc<dyn Outgoing>,
     inbox: Arc<dyn Inbox>,
+    intake: Intake,
     depth: usize,
     /// Questions that are being answered, by their id as JSON text.
     questions: Mutex<HashMap<Bytes, QuestionHandle>>,
@@ -72,11 +74,12 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(outgoing: Arc<dyn Outgoing>, depth: usize, inbox: Arc<dyn Inbox>) -> Arc<Self> {
+    pub(crate) fn new(outgoing: Arc<dyn Outgoing>, depth: usize, inbox: Arc<dyn Inbox>, intake: Intake) -> Arc<Self> {
         Arc::new(Self {
             calls: Calls::default(),
             outgoing,
             inbox,
+            intake,
             depth,
             questions: Mutex::default(),
             tasks: Mutex::new(Some(Vec::new())),
@@ -138,26 +141,33 @@ impl Exchange {
     }
 
     /// Takes one message.
-    pub(crate) fn message(self: &Arc<Self>, text: &Bytes) {
-        match jsonrpc::parse(text.clone(), self.depth, SentBy::Server) {
-            Ok(Message::Response(response)) => self.response(response),
-            Ok(Message::Notification(note)) => self.notification(note),
-            Ok(Message::Request(question)) => self.question(question),
-            Err(refusal) => self.refused(text, refusal),
+    pub(crate) async fn message(self: &Arc<Self>, text: Bytes) {
+        match self.intake.parse(text.clone(), self.depth).await {
+            Ok(Ok(message)) => self.dispatch(message),
+            Ok(Err(refusal)) => self.refused(&text, refusal),
+            Err(failure) => self.give_up(&Ends::of(&text), failure),
         }
     }
 
-    /// A message that there is no memory for, of which only the start is known.
-    fn no_memory(&self, ends: &Ends) {
+    fn dispatch(self: &Arc<Self>, message: Message) {
+        match message {
+            Message::Response(response) => self.response(response),
+            Message::Notification(note) => self.notification(note),
+            Message::Request(question) => self.question(question),
+        }
+    }
+
+    /// A message that there is no memory or no time for, of which only the start is known.
+    fn give_up(&self, ends: &Ends, failure: Failure) {
         let id = match ends.addressee() {
             Addressee::Call(id) => Some(id),
             Addressee::Unknown => self.calls.only(),
             Addressee::Nobody => None,
         };
         if let Some(id) = id {
-            self.calls.settle(id, Err(Failure::no_memory()));
+            self.calls.settle(id, Err(failure));
         }
-        self.drop_message("a message that there is no memory for", ends);
+        self.drop_message("a message that there is no room for", ends);
     }
 
     /// A message larger than allowed, of which only the ends are known.
@@ -176,19 +186,19 @@ impl Exchange {
         }
     }
 
-    pub(super) fn line(self: &Arc<Self>, line: Line) {
+    pub(super) async fn line(self: &Arc<Self>, line: Line) {
         match line {
-            Line::Text(text) => self.message(&text),
+            Line::Text(text) => self.message(text).await,
             Line::TooLong(ends) => self.too_large(&ends, false),
-            Line::NoMemory(ends) => self.no_memory(&ends),
+            Line::NoMemory(ends) => self.give_up(&ends, Failure::no_memory()),
             Line::Skipped(ends) => self.too_large(&ends, true),
         }
     }
 
     /// What came after the last line end: a whole message counts, half a one is part of the loss.
-    pub(super) fn last(self: &Arc<Self>, text: &Bytes) {
-        if jsonrpc::parse(text.clone(), self.depth, SentBy::Server).is_ok() {
-            self.message(text);
+    pub(super) async fn last(self: &Arc<Self>, text: Bytes) {
+        if let Ok(Ok(message)) = self.intake.parse(text, self.depth).await {
+            self.dispatch(message);
         }
     }
 

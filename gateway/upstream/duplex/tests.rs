@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::{Bounds, Duplex};
 use crate::call::{BoxFuture, Conversation, Unasked};
 use crate::failure::{Failure, Kind};
+use crate::incoming::Intake;
 use crate::link::Inbox;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -98,13 +99,7 @@ impl Wire {
         let (output, reader) = tokio::io::duplex(1 << 16);
         let (writer, input) = tokio::io::duplex(room);
         let (log, seen) = mpsc::unbounded_channel();
-        let duplex = Duplex::lines(
-            reader,
-            writer,
-            bounds,
-            Arc::new(Recorder(log.clone())),
-            &Arc::new(lockgate_admission::budget::Budget::new(1 << 30)),
-        );
+        let duplex = Duplex::lines(reader, writer, bounds, Arc::new(Recorder(log.clone())), Intake::for_tests());
         Self { duplex, output, input: BufReader::new(input).lines(), seen, log }
     }
 
@@ -541,13 +536,7 @@ async fn a_gigabyte_costs_no_memory() {
     let (writer, mut input) = tokio::io::duplex(1 << 16);
     let (log, mut seen) = mpsc::unbounded_channel();
     let bounds = Bounds { message_bytes: 1 << 20, ..BOUNDS };
-    let duplex = Duplex::lines(
-        reader,
-        writer,
-        bounds,
-        Arc::new(Recorder(log)),
-        &Arc::new(lockgate_admission::budget::Budget::new(1 << 30)),
-    );
+    let duplex = Duplex::lines(reader, writer, bounds, Arc::new(Recorder(log)), Intake::for_tests());
     let before = resident();
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..1024 {

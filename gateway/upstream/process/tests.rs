@@ -276,6 +276,7 @@ mod served {
     use crate::call::{BoxFuture, Conversation};
     use crate::duplex::{Bounds, Duplex};
     use crate::failure::Kind;
+    use crate::incoming::Intake;
     use crate::link::Inbox;
 
     struct Nothing;
@@ -316,13 +317,7 @@ for line in sys.stdin:
     async fn a_real_child_answers_and_its_crash_is_told() {
         let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
-        let duplex = Duplex::lines(
-            stdout,
-            stdin,
-            bounds,
-            Arc::new(Nothing),
-            &Arc::new(lockgate_admission::budget::Budget::new(1 << 30)),
-        );
+        let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         for id in 0..50 {
             let answer = timeout(SOON, duplex.request(id, call(id, "echo"), None, true)).await.unwrap().unwrap();
             assert!(String::from_utf8_lossy(&answer.text).contains("echo"));
@@ -338,13 +333,7 @@ for line in sys.stdin:
     async fn closing_the_connection_lets_the_child_end() {
         let (child, stdin, stdout) = start("python3", &["-c", SERVER]).await.unwrap();
         let bounds = Bounds { message_bytes: 1 << 20, depth: 32, outgoing: 64 };
-        let duplex = Duplex::lines(
-            stdout,
-            stdin,
-            bounds,
-            Arc::new(Nothing),
-            &Arc::new(lockgate_admission::budget::Budget::new(1 << 30)),
-        );
+        let duplex = Duplex::lines(stdout, stdin, bounds, Arc::new(Nothing), Intake::for_tests());
         timeout(SOON, duplex.request(1, call(1, "echo"), None, true)).await.unwrap().unwrap();
         duplex.close();
         assert_eq!(timeout(SOON, child.close(SOON)).await.unwrap(), "exited with code 0");

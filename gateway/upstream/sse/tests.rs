@@ -20,6 +20,7 @@ use super::connect;
 use crate::call::{BoxFuture, Conversation};
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{Failure, Kind};
+use crate::incoming::Intake;
 use crate::link::Inbox;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -90,8 +91,7 @@ impl Server {
         let (url, (log, seen)) = (self.url.clone(), mpsc::unbounded_channel());
         let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer x"))]);
         let connecting = tokio::spawn(async move {
-            let budget = Arc::new(lockgate_admission::budget::Budget::new(1 << 30));
-            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), &budget).await
+            connect(&origin, &url, &headers, BOUNDS, Arc::new(Recorder(log)), Intake::for_tests()).await
         });
         (connecting, seen)
     }

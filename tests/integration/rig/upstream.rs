@@ -60,6 +60,8 @@ pub enum Say {
     Text(&'static str, Vec<u8>),
     /// These bytes, then the connection is closed.
     Raw(Vec<u8>),
+    /// A JSON body: its start, so many bytes `x`, and its end. Over lines, one line.
+    Long(Vec<u8>, usize, &'static str),
     /// This byte, without end, after these.
     Endless(Vec<u8>, u8),
     /// The start of a body of this type, or of a line, and no more while the connection stays open.
@@ -227,26 +229,28 @@ async fn serve_http(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>
                 socket.write_all(&bytes).await?;
                 return socket.shutdown().await;
             }
+            Say::Long(start, count, end) => {
+                let length = start.len() + count + end.len();
+                socket.write_all(&long_head(length)).await?;
+                write_long(&mut socket, &start, count, end).await?;
+                continue;
+            }
             Say::Endless(start, byte) => {
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
                 socket.write_all(&[head.as_bytes(), &start].concat()).await?;
                 return forever(&mut socket, byte).await;
             }
-            Say::Stream(start) => {
-                return stall(&mut socket, "text/event-stream", start.as_bytes()).await;
-            }
-            Say::Stalled(kind, start) => {
-                return stall(&mut socket, kind, &start).await;
-            }
-            Say::Nothing => {
-                let mut rest = Vec::new();
-                socket.read_to_end(&mut rest).await?;
-                return Ok(());
-            }
+            Say::Stream(start) => return stall(&mut socket, "text/event-stream", start.as_bytes()).await,
+            Say::Stalled(kind, start) => return stall(&mut socket, kind, &start).await,
+            Say::Nothing => return socket.read_to_end(&mut Vec::new()).await.map(drop),
             Say::Close => return Ok(()),
         };
         socket.write_all(&bytes).await?;
     }
+}
+
+fn long_head(length: usize) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n").into_bytes()
 }
 
 fn http(status: u16, kind: &str, more: &[(&'static str, String)], body: &[u8]) -> Vec<u8> {
@@ -278,6 +282,10 @@ async fn talk(socket: TcpStream, script: Script, all: Arc<Mutex<Vec<Heard>>>) ->
                 socket.write_all(&bytes).await?;
                 return socket.shutdown().await;
             }
+            Say::Long(start, count, end) => {
+                write_long(&mut socket, &start, count, end).await?;
+                socket.write_all(b"\n").await?;
+            }
             Say::Endless(start, byte) => {
                 socket.write_all(&start).await?;
                 return forever(&mut socket, byte).await;
@@ -294,6 +302,18 @@ async fn stall(socket: &mut BufReader<TcpStream>, kind: &str, start: &[u8]) -> s
     socket.write_all(head.as_bytes()).await?;
     socket.write_all(start).await?;
     socket.read_to_end(&mut Vec::new()).await.map(drop)
+}
+
+async fn write_long(socket: &mut BufReader<TcpStream>, start: &[u8], count: usize, end: &str) -> std::io::Result<()> {
+    let block = vec![b'x'; 65536];
+    socket.write_all(start).await?;
+    let mut left = count;
+    while left > 0 {
+        let part = &block[..left.min(block.len())];
+        socket.write_all(part).await?;
+        left -= part.len();
+    }
+    socket.write_all(end.as_bytes()).await
 }
 
 /// Up to a gigabyte: who reads more of it than it wants to is wrong.

@@ -1,0 +1,320 @@
+//! A strict scanner for JSON text that comes in piece by piece: it validates every byte as [`super::Scanner`] does, keeps a few
+//! bytes between two pieces, and hands the parts to a visitor. It compares no keys: the visitor does where that matters.
+
+use super::fault::Fault;
+use super::text::{is_plain, plain_run};
+
+/// What the parts of a text are handed to. White space, commas and colons are left out.
+pub trait Visit {
+    /// Why a text is not taken.
+    type Error: From<Fault>;
+
+    /// An object or array begins.
+    ///
+    /// # Errors
+    /// The visitor does not take the text.
+    fn open(&mut self, array: bool) -> Result<(), Self::Error>;
+
+    /// The innermost object or array ends.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    fn close(&mut self, array: bool) -> Result<(), Self::Error>;
+
+    /// A part of a key or of a string, number or word, with the quotes of strings and keys.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    fn part(&mut self, key: bool, bytes: &[u8]) -> Result<(), Self::Error>;
+
+    /// The key, string, number or word is complete.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    fn end(&mut self, key: bool) -> Result<(), Self::Error>;
+}
+
+/// The state between two pieces.
+#[derive(Debug)]
+pub struct StreamScanner {
+    state: State,
+    /// A bit for each level, set for arrays; the innermost is the lowest.
+    arrays: u128,
+    depth: usize,
+    max_depth: usize,
+    /// The start of a character that was cut off.
+    character: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Value,
+    /// A value or the end of the array.
+    FirstItem,
+    /// A key or the end of the object.
+    FirstKey,
+    Key,
+    Colon,
+    /// A comma or the end of what is open.
+    Next,
+    Text {
+        key: bool,
+        escape: Escape,
+    },
+    Word {
+        rest: &'static [u8],
+    },
+    Number(Number),
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    None,
+    Begun,
+    /// So many hexadecimal digits are still to come.
+    Digits(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl StreamScanner {
+    /// `max_depth` is capped at [`super::MAX_DEPTH`].
+    #[must_use]
+    pub fn new(max_depth: usize) -> Self {
+        let max_depth = max_depth.min(super::MAX_DEPTH);
+        Self { state: State::Value, arrays: 0, depth: 0, max_depth, character: Vec::new() }
+    }
+
+    /// Takes the next piece of the text.
+    ///
+    /// # Errors
+    /// What is wrong with the text, or what the visitor says. Nothing more may be pushed then.
+    pub fn push<V: Visit>(&mut self, piece: &[u8], visitor: &mut V) -> Result<(), V::Error> {
+        self.check_encoding(piece)?;
+        let mut rest = piece;
+        while let Some(&byte) = rest.first() {
+            let taken = match self.state {
+                State::Text { key, escape: Escape::None } => self.take_text(key, rest, visitor)?,
+                State::Text { key, escape } => self.take_escape(key, escape, rest, visitor)?,
+                State::Number(number) => self.take_number(number, rest, visitor)?,
+                State::Word { rest: expected } => self.take_word(expected, byte, visitor)?,
+                _ if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') => 1,
+                _ => self.take_structure(byte, visitor)?,
+            };
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The text is over.
+    ///
+    /// # Errors
+    /// [`Fault::End`] when it is not complete.
+    pub fn finish(&self) -> Result<(), Fault> {
+        if self.state == State::Done { Ok(()) } else { Err(Fault::End) }
+    }
+
+    /// UTF-8, also where a character is cut by the end of a piece.
+    fn check_encoding(&mut self, piece: &[u8]) -> Result<(), Fault> {
+        let mut rest = piece;
+        while let (false, Some((&byte, after))) = (self.character.is_empty(), rest.split_first()) {
+            self.character.push(byte);
+            rest = after;
+            match std::str::from_utf8(&self.character) {
+                Ok(_) => self.character.clear(),
+                Err(error) if error.error_len().is_some() => return Err(Fault::Utf8),
+                Err(_) => {}
+            }
+        }
+        if is_plain(rest) {
+            return Ok(());
+        }
+        match std::str::from_utf8(rest) {
+            Ok(_) => Ok(()),
+            Err(error) if error.error_len().is_some() => Err(Fault::Utf8),
+            Err(error) => {
+                self.character.extend_from_slice(rest.get(error.valid_up_to()..).unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+
+    /// One byte outside of strings, numbers and words. Gives how many bytes it took.
+    fn take_structure<V: Visit>(&mut self, byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
+        match (self.state, byte) {
+            (State::FirstItem, b']') | (State::FirstKey, b'}') => self.close(byte, visitor)?,
+            (State::Next, b']' | b'}') => self.close(byte, visitor)?,
+            (State::Next, b',') => self.state = if self.in_array() { State::Value } else { State::Key },
+            (State::Colon, b':') => self.state = State::Value,
+            (State::FirstKey | State::Key, b'"') => {
+                self.state = State::Text { key: true, escape: Escape::None };
+                visitor.part(true, b"\"")?;
+            }
+            (State::Value | State::FirstItem, _) => return self.begin_value(byte, visitor),
+            (State::Done, _) => return Err(Fault::Trailing.into()),
+            _ => return Err(Fault::Syntax.into()),
+        }
+        Ok(1)
+    }
+
+    fn begin_value<V: Visit>(&mut self, byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
+        self.state = match byte {
+            b'{' | b'[' => {
+                let array = byte == b'[';
+                if self.depth >= self.max_depth {
+                    return Err(Fault::Depth.into());
+                }
+                self.depth += 1;
+                self.arrays = self.arrays << 1 | u128::from(array);
+                visitor.open(array)?;
+                if array { State::FirstItem } else { State::FirstKey }
+            }
+            b'"' => {
+                visitor.part(false, b"\"")?;
+                State::Text { key: false, escape: Escape::None }
+            }
+            b't' => State::Word { rest: b"true" },
+            b'f' => State::Word { rest: b"false" },
+            b'n' => State::Word { rest: b"null" },
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Integer),
+            _ => return Err(Fault::Syntax.into()),
+        };
+        if let State::Number(_) = self.state {
+            visitor.part(false, &[byte])?;
+        }
+        // A word is compared from its first letter on.
+        Ok(usize::from(!matches!(self.state, State::Word { .. })))
+    }
+
+    fn in_array(&self) -> bool {
+        self.arrays & 1 == 1
+    }
+
+    fn close<V: Visit>(&mut self, byte: u8, visitor: &mut V) -> Result<(), V::Error> {
+        let array = byte == b']';
+        if self.in_array() != array {
+            return Err(Fault::Syntax.into());
+        }
+        self.depth -= 1;
+        self.arrays >>= 1;
+        self.state = self.after_value();
+        visitor.close(array)
+    }
+
+    fn after_value(&self) -> State {
+        if self.depth == 0 { State::Done } else { State::Next }
+    }
+
+    fn end<V: Visit>(&mut self, key: bool, visitor: &mut V) -> Result<(), V::Error> {
+        self.state = if key { State::Colon } else { self.after_value() };
+        visitor.end(key)
+    }
+
+    fn take_text<V: Visit>(&mut self, key: bool, rest: &[u8], visitor: &mut V) -> Result<usize, V::Error> {
+        let run = plain_run(rest);
+        let taken = match rest.get(run) {
+            None => run,
+            Some(b'"') => run + 1,
+            Some(b'\\') => {
+                self.state = State::Text { key, escape: Escape::Begun };
+                run + 1
+            }
+            Some(_) => return Err(Fault::Syntax.into()),
+        };
+        visitor.part(key, rest.get(..taken).unwrap_or_default())?;
+        if rest.get(run) == Some(&b'"') {
+            self.end(key, visitor)?;
+        }
+        Ok(taken)
+    }
+
+    fn take_escape<V: Visit>(
+        &mut self,
+        key: bool,
+        escape: Escape,
+        rest: &[u8],
+        visitor: &mut V,
+    ) -> Result<usize, V::Error> {
+        let byte = rest.get(..1).unwrap_or_default();
+        let escape = match (escape, byte) {
+            (Escape::Begun, [b'u']) => Escape::Digits(4),
+            (Escape::Begun, [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't']) => Escape::None,
+            (Escape::Digits(1), [digit]) if digit.is_ascii_hexdigit() => Escape::None,
+            (Escape::Digits(left), [digit]) if digit.is_ascii_hexdigit() => Escape::Digits(left - 1),
+            _ => return Err(Fault::Syntax.into()),
+        };
+        self.state = State::Text { key, escape };
+        visitor.part(key, byte)?;
+        Ok(1)
+    }
+
+    fn take_word<V: Visit>(&mut self, expected: &'static [u8], byte: u8, visitor: &mut V) -> Result<usize, V::Error> {
+        let Some((&first, after)) = expected.split_first() else { return Err(Fault::Syntax.into()) };
+        if byte != first {
+            return Err(Fault::Syntax.into());
+        }
+        self.state = State::Word { rest: after };
+        visitor.part(false, &[byte])?;
+        if after.is_empty() {
+            self.end(false, visitor)?;
+        }
+        Ok(1)
+    }
+
+    fn take_number<V: Visit>(&mut self, number: Number, rest: &[u8], visitor: &mut V) -> Result<usize, V::Error> {
+        let mut number = number;
+        let mut taken = 0;
+        while let Some(next) = rest.get(taken).and_then(|&byte| number.next(byte)) {
+            number = next;
+            taken += 1;
+        }
+        self.state = State::Number(number);
+        if taken > 0 {
+            visitor.part(false, rest.get(..taken).unwrap_or_default())?;
+        }
+        if taken == rest.len() {
+            return Ok(taken);
+        }
+        if !number.is_complete() {
+            return Err(Fault::Syntax.into());
+        }
+        self.end(false, visitor)?;
+        Ok(taken)
+    }
+}
+
+impl Number {
+    /// What the number is with one more byte; `None` when that byte does not belong to it.
+    const fn next(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Minus, b'0') => Some(Self::Zero),
+            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Some(Self::Integer),
+            (Self::Zero | Self::Integer, b'.') => Some(Self::Point),
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Some(Self::Exponent),
+            (Self::Exponent, b'+' | b'-') => Some(Self::ExponentSign),
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Some(Self::ExponentDigits),
+            _ => None,
+        }
+    }
+
+    const fn is_complete(self) -> bool {
+        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+}
+
+#[cfg(test)]
+mod tests;

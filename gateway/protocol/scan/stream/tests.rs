@@ -1,0 +1,190 @@
+//! Tests of `stream`, against the scanner of whole texts.
+
+use super::*;
+use crate::scan::Scanner;
+
+/// Writes what it is handed, with the commas and colons that belong there.
+#[derive(Default)]
+struct Copy {
+    out: Vec<u8>,
+    in_part: bool,
+}
+
+impl Copy {
+    fn separate(&mut self) {
+        if !matches!(self.out.last(), None | Some(b'[' | b'{' | b':')) {
+            self.out.push(b',');
+        }
+    }
+}
+
+/// The parts of a text, one a line.
+#[derive(Default)]
+struct Parts {
+    done: Vec<Vec<u8>>,
+    open: Vec<u8>,
+}
+
+impl Visit for Parts {
+    type Error = Fault;
+
+    fn open(&mut self, array: bool) -> Result<(), Fault> {
+        self.done.push(if array { "[" } else { "{" }.into());
+        Ok(())
+    }
+
+    fn close(&mut self, array: bool) -> Result<(), Fault> {
+        self.done.push(if array { "]" } else { "}" }.into());
+        Ok(())
+    }
+
+    fn part(&mut self, _: bool, bytes: &[u8]) -> Result<(), Fault> {
+        self.open.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end(&mut self, key: bool) -> Result<(), Fault> {
+        let mut text = std::mem::take(&mut self.open);
+        if key {
+            text.push(b':');
+        }
+        self.done.push(text);
+        Ok(())
+    }
+}
+
+impl Visit for Copy {
+    type Error = Fault;
+
+    fn open(&mut self, array: bool) -> Result<(), Fault> {
+        self.separate();
+        self.out.push(if array { b'[' } else { b'{' });
+        Ok(())
+    }
+
+    fn close(&mut self, array: bool) -> Result<(), Fault> {
+        self.out.push(if array { b']' } else { b'}' });
+        Ok(())
+    }
+
+    fn part(&mut self, _: bool, bytes: &[u8]) -> Result<(), Fault> {
+        if !self.in_part {
+            self.separate();
+        }
+        self.in_part = true;
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end(&mut self, key: bool) -> Result<(), Fault> {
+        self.in_part = false;
+        if key {
+            self.out.push(b':');
+        }
+        Ok(())
+    }
+}
+
+fn read(text: &[u8], size: usize, max_depth: usize, visitor: &mut impl Visit<Error = Fault>) -> Result<(), Fault> {
+    let mut scanner = StreamScanner::new(max_depth);
+    for piece in text.chunks(size.max(1)) {
+        scanner.push(piece, visitor)?;
+    }
+    scanner.finish()
+}
+
+/// What the scanner of whole texts says of one.
+fn whole(text: &[u8], max_depth: usize) -> bool {
+    let Ok(mut scanner) = Scanner::new(text, max_depth) else { return false };
+    scanner.value().is_ok() && scanner.end().is_ok()
+}
+
+const TEXTS: [&[u8]; 50] = [
+    b"{}",
+    b"[]",
+    b" { } ",
+    b"{\"a\":1}",
+    b"{\"a\":[1,2,{\"b\":null}],\"c\":\"d\"}",
+    b"[true,false,null]",
+    b"[tru]",
+    b"[truex]",
+    b"[true false]",
+    b"[-0,0.5,1e9,1E-9,-1.25e+10]",
+    b"[01]",
+    b"[1.]",
+    b"[.5]",
+    b"[-]",
+    b"[1e]",
+    b"[1e+]",
+    b"[+1]",
+    b"[1,]",
+    b"[,1]",
+    b"{,}",
+    b"{\"a\"}",
+    b"{\"a\":}",
+    b"{\"a\":1,}",
+    b"{a:1}",
+    b"{\"a\" 1}",
+    b"{1:1}",
+    b"[1}",
+    b"{\"a\":1]",
+    b"[",
+    b"{",
+    b"]",
+    b"",
+    b"  ",
+    b"{}{}",
+    b"{} x",
+    b"[\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\uD83D\\ude00\"]",
+    b"[\"\\x\"]",
+    b"[\"\\u12g4\"]",
+    b"[\"\\u12\"]",
+    b"[\"a\nb\"]",
+    b"[\"\x01\"]",
+    b"[\"\xc3\xa9 \xf0\x9f\x98\x80\"]",
+    b"[\"\xc3\"]",
+    b"[\"\xff\"]",
+    b"[\"\xed\xa0\x80\"]",
+    b"\xc3\xa9",
+    b"[[[[]]]]",
+    b"[[[[[]]]]]",
+    b"[\"a\",\"b\"",
+    b"[\"unclosed]",
+];
+
+#[test]
+fn it_takes_what_the_scanner_of_whole_texts_takes_however_it_is_cut() {
+    for text in TEXTS {
+        let expected = whole(text, 4) && matches!(text.trim_ascii().first(), Some(b'{' | b'['));
+        for size in 1..=text.len().max(1) {
+            let found = read(text, size, 4, &mut Copy::default()).is_ok();
+            assert_eq!(found, expected, "{} in pieces of {size}", String::from_utf8_lossy(text));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_told_twice_however_a_text_is_cut() {
+    let text =
+        "{\"a\\u0062\": [ -1.5e3, \"é😀\\n\", { } , [ ] ], \"\":{\"x\":[true,false,null,0]},\"t\":\"\\ud83d\\ude00\"}";
+    let tight: String = text.split(' ').collect();
+    let mut parts = Parts::default();
+    read(text.as_bytes(), text.len(), 8, &mut parts).unwrap();
+    for size in 1..text.len() {
+        let (mut copy, mut cut) = (Copy::default(), Parts::default());
+        read(text.as_bytes(), size, 8, &mut copy).unwrap();
+        read(text.as_bytes(), size, 8, &mut cut).unwrap();
+        assert_eq!(String::from_utf8(copy.out).unwrap(), tight);
+        assert_eq!(cut.done, parts.done);
+    }
+}
+
+#[test]
+fn a_fault_is_named() {
+    let fault = |text: &[u8]| read(text, 3, 2, &mut Copy::default()).unwrap_err();
+    assert_eq!(fault(b"[[[1]]]"), Fault::Depth);
+    assert_eq!(fault(b"[1"), Fault::End);
+    assert_eq!(fault(b"[1] 2"), Fault::Trailing);
+    assert_eq!(fault(b"[\"\xff\"]"), Fault::Utf8);
+    assert_eq!(fault(b"[1 2]"), Fault::Syntax);
+}

@@ -1,0 +1,385 @@
+//! A server's response in the client's era, rewritten while it comes in: our id, our `_meta`, namespaced URIs. What `response`
+//! does to whole answers; it refuses answers of which something has to be known that comes later.
+
+mod end;
+mod plan;
+
+use std::mem::take;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
+use lockgate_protocol::write::{self, Object};
+
+use end::{Held, write_uri};
+pub(super) use plan::RewriteError;
+use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
+
+/// Longest key of an object that is looked into.
+const MAX_KEY: usize = 1024;
+/// Longest value that is kept until it is complete.
+const MAX_HELD: usize = 64 << 10;
+/// Nesting of content blocks that hold URIs, as `protocol::list` reads them.
+const MAX_BLOCKS: usize = 3;
+
+/// What the client's response looks like.
+#[derive(Clone)]
+pub(super) struct Shape {
+    /// The client's id as JSON text.
+    pub(super) client_id: Bytes,
+    /// The id of our request to the server.
+    pub(super) server_id: u64,
+    pub(super) modern: bool,
+    /// The result says how long it may be kept.
+    pub(super) has_ttl: bool,
+    /// The server's name, where URIs are namespaced.
+    pub(super) slug: Option<String>,
+    /// JSON text of our `Implementation`.
+    pub(super) info: Arc<[u8]>,
+}
+
+/// See the module. What it has written so far is taken with [`Rewriter::take_output`].
+pub(super) struct Rewriter {
+    shape: Shape,
+    out: Vec<u8>,
+    /// The objects and arrays that are looked into, outermost first.
+    frames: Vec<Frame>,
+    /// The value that is only copied, kept or dropped, while one is open.
+    opaque: Option<Opaque>,
+    /// The key that was read last, with its quotes.
+    key: Vec<u8>,
+    is_key_complete: bool,
+    envelope: Envelope,
+    result: Held,
+}
+
+#[derive(Default)]
+struct Envelope {
+    has_version: bool,
+    has_id: bool,
+    has_result: bool,
+}
+
+struct Frame {
+    place: Place,
+    /// Nothing of it was written yet.
+    is_empty: bool,
+    names: Vec<Vec<u8>>,
+    /// What is to be done with the value of the key that was read last.
+    plan: Plan,
+}
+
+enum Place {
+    Envelope,
+    Result,
+    Blocks { level: usize },
+    Block { level: usize, kind: Option<Vec<u8>>, uri: Option<Vec<u8>> },
+}
+
+/// A value that nobody looks into.
+struct Opaque {
+    plan: Plan,
+    kept: Vec<u8>,
+    depth: usize,
+    /// A bit for each level, set when something stands there already; the innermost is the lowest.
+    filled: u128,
+    after_key: bool,
+    in_part: bool,
+}
+
+impl Rewriter {
+    pub(super) fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            out: Vec::new(),
+            frames: Vec::new(),
+            opaque: None,
+            key: Vec::new(),
+            is_key_complete: false,
+            envelope: Envelope::default(),
+            result: Held::default(),
+        }
+    }
+
+    pub(super) fn take_output(&mut self) -> Bytes {
+        take(&mut self.out).into()
+    }
+
+    /// Whether the text is within a member of the result that is passed on as it comes.
+    pub(super) fn is_within_content(&self) -> bool {
+        match (self.frames.len(), &self.opaque) {
+            (0 | 1, _) | (2, None) => false,
+            (2, Some(opaque)) => matches!(opaque.plan, Plan::Copy | Plan::Structured),
+            _ => true,
+        }
+    }
+
+    /// The result says that the tool failed.
+    pub(super) fn is_error(&self) -> bool {
+        self.result.is_error
+    }
+
+    /// A value begins in the innermost object or array that is looked into: what to do with it.
+    fn plan(&self) -> Plan {
+        match self.frames.last() {
+            Some(Frame { place: Place::Blocks { level }, .. }) => Plan::Blocks { level: *level },
+            Some(frame) => frame.plan,
+            None => Plan::Copy,
+        }
+    }
+
+    /// Writes what stands before a value that is passed on.
+    fn write_key(&mut self) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        if !frame.is_empty {
+            self.out.push(b',');
+        }
+        frame.is_empty = false;
+        if !matches!(frame.place, Place::Blocks { .. }) {
+            self.out.extend_from_slice(&self.key);
+            self.out.push(b':');
+        }
+    }
+
+    fn enter(&mut self, place: Place) {
+        self.frames.push(Frame { place, is_empty: true, names: Vec::new(), plan: Plan::Copy });
+    }
+
+    fn begin_opaque(&mut self, plan: Plan) {
+        if matches!(plan, Plan::Copy | Plan::Structured | Plan::Blocks { .. }) {
+            self.write_key();
+        }
+        let kept = Vec::new();
+        self.opaque = Some(Opaque { plan, kept, depth: 0, filled: 0, after_key: false, in_part: false });
+    }
+
+    /// Writes a part of the opaque value to where it goes.
+    fn put(&mut self, bytes: &[u8]) -> Result<(), RewriteError> {
+        let Some(opaque) = &mut self.opaque else { return Ok(()) };
+        match opaque.plan {
+            Plan::Drop => {}
+            Plan::Keep(_) if opaque.kept.len() + bytes.len() > MAX_HELD => return Err(Fault::Length.into()),
+            Plan::Keep(_) => opaque.kept.extend_from_slice(bytes),
+            _ => self.out.extend_from_slice(bytes),
+        }
+        Ok(())
+    }
+
+    /// A key or value begins within the opaque value: what stands before it.
+    fn separate(&mut self, key: bool) -> Result<(), RewriteError> {
+        let Some(opaque) = &mut self.opaque else { return Ok(()) };
+        let is_first = opaque.depth == 0 || opaque.filled & 1 == 0;
+        let needs_comma = !is_first && (key || !opaque.after_key);
+        opaque.filled |= 1;
+        opaque.after_key = false;
+        if needs_comma { self.put(b",") } else { Ok(()) }
+    }
+
+    fn finish_opaque(&mut self) -> Result<(), RewriteError> {
+        let Some(Opaque { plan: Plan::Keep(kept), kept: value, .. }) = self.opaque.take() else { return Ok(()) };
+        match kept {
+            Kept::Version if scan::as_str(&value).is_some_and(|version| version == "2.0") => {
+                self.envelope.has_version = true;
+            }
+            Kept::Version => return Err(RewriteError::Version),
+            Kept::Id if value == self.shape.server_id.to_string().as_bytes() => self.envelope.has_id = true,
+            Kept::Id => return Err(RewriteError::OtherId),
+            Kept::ResultType if value == b"\"complete\"" => {}
+            Kept::ResultType => return Err(RewriteError::OtherKind),
+            Kept::Meta => self.result.meta = Some(value),
+            Kept::Ttl => self.result.ttl = Some(value),
+            Kept::IsError => {
+                self.result.is_error = value == b"true";
+                self.write_key();
+                self.out.extend_from_slice(&value);
+            }
+            Kept::BlockType | Kept::BlockUri => self.finish_block_member(kept, value)?,
+        }
+        Ok(())
+    }
+
+    fn finish_block_member(&mut self, which: Kept, value: Vec<u8>) -> Result<(), RewriteError> {
+        if which == Kept::BlockType {
+            self.write_key();
+            self.out.extend_from_slice(&value);
+        }
+        let Some(Frame { place: Place::Block { kind, uri, .. }, .. }) = self.frames.last_mut() else { return Ok(()) };
+        let slot = if which == Kept::BlockType { kind } else { uri };
+        match slot.replace(value) {
+            Some(_) => Err(Fault::Duplicate.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The members that our envelope has before the server's.
+    fn write_head(&mut self) {
+        write::result_head(&mut self.out, &self.shape.client_id);
+        let mut object = Object::open(&mut self.out);
+        if self.shape.modern {
+            object.raw("resultType", b"\"complete\"");
+        }
+    }
+
+    /// A key of an object that is looked into.
+    fn plan_member(&mut self) -> Result<(), RewriteError> {
+        self.is_key_complete = true;
+        let name = unescape(self.key.get(1..self.key.len().saturating_sub(1)).unwrap_or_default()).into_owned();
+        let namespaced = self.shape.slug.is_some();
+        let modern = self.shape.modern;
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        frame.plan = match &frame.place {
+            Place::Envelope => plan_of_envelope(&name)?,
+            Place::Result => plan_of_result(&name, namespaced, modern)?,
+            Place::Block { level, .. } => plan_of_block(&name, *level),
+            Place::Blocks { .. } => Plan::Copy,
+        };
+        if !matches!(frame.place, Place::Block { .. }) {
+            if frame.names.len() >= MAX_MEMBERS {
+                return Err(Fault::Members.into());
+            }
+            if frame.names.iter().any(|known| known == name.as_bytes()) {
+                return Err(Fault::Duplicate.into());
+            }
+            frame.names.push(name.into_bytes());
+        }
+        Ok(())
+    }
+
+    /// An object or array that is looked into begins.
+    fn open_frame(&mut self, array: bool) -> Result<bool, RewriteError> {
+        if self.frames.is_empty() {
+            if array {
+                return Err(Fault::NotObject.into());
+            }
+            self.enter(Place::Envelope);
+            return Ok(true);
+        }
+        match (self.plan(), array) {
+            (Plan::Result, false) => {
+                self.write_head();
+                self.envelope.has_result = true;
+                self.enter(Place::Result);
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.is_empty = self.out.ends_with(b"{");
+                }
+            }
+            (Plan::Result, true) => return Err(RewriteError::NotResult),
+            (Plan::Blocks { level }, true) => {
+                self.write_key();
+                self.out.push(b'[');
+                self.enter(Place::Blocks { level });
+            }
+            (Plan::Blocks { level }, false) if level <= MAX_BLOCKS => {
+                self.write_key();
+                self.out.push(b'{');
+                self.enter(Place::Block { level, kind: None, uri: None });
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn close_frame(&mut self) -> Result<(), RewriteError> {
+        let Some(Frame { place, is_empty, .. }) = self.frames.pop() else { return Ok(()) };
+        match place {
+            Place::Envelope => {
+                self.out.push(b'}');
+                return self.envelope.check();
+            }
+            Place::Result => self.result.write_tail(&self.shape, is_empty, &mut self.out),
+            Place::Blocks { .. } => self.out.push(b']'),
+            Place::Block { kind, uri, .. } => {
+                if let Some(uri) = uri {
+                    write_uri(self.shape.slug.as_deref(), is_empty, kind.as_deref(), &uri, &mut self.out);
+                }
+                self.out.push(b'}');
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Envelope {
+    fn check(&self) -> Result<(), RewriteError> {
+        match (self.has_version, self.has_id, self.has_result) {
+            (true, true, true) => Ok(()),
+            (false, ..) => Err(RewriteError::Version),
+            (_, false, _) => Err(RewriteError::OtherId),
+            (.., false) => Err(RewriteError::NotResult),
+        }
+    }
+}
+
+impl Visit for Rewriter {
+    type Error = RewriteError;
+
+    fn open(&mut self, array: bool) -> Result<(), RewriteError> {
+        if self.opaque.is_none() {
+            if self.open_frame(array)? {
+                return Ok(());
+            }
+            let plan = match self.plan() {
+                Plan::Structured if array => Plan::Drop,
+                plan => plan,
+            };
+            self.begin_opaque(plan);
+        }
+        self.separate(false)?;
+        self.put(if array { b"[" } else { b"{" })?;
+        if let Some(opaque) = &mut self.opaque {
+            opaque.depth += 1;
+            opaque.filled <<= 1;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, array: bool) -> Result<(), RewriteError> {
+        let Some(opaque) = &mut self.opaque else { return self.close_frame() };
+        opaque.depth -= 1;
+        opaque.filled >>= 1;
+        let is_over = opaque.depth == 0;
+        self.put(if array { b"]" } else { b"}" })?;
+        if is_over { self.finish_opaque() } else { Ok(()) }
+    }
+
+    fn part(&mut self, key: bool, bytes: &[u8]) -> Result<(), RewriteError> {
+        if self.opaque.is_none() && key {
+            if take(&mut self.is_key_complete) {
+                self.key.clear();
+            }
+            if self.key.len() + bytes.len() > MAX_KEY {
+                return Err(Fault::Length.into());
+            }
+            self.key.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.opaque.is_none() {
+            let plan = match self.plan() {
+                Plan::Result => return Err(RewriteError::NotResult),
+                Plan::Structured => Plan::Drop,
+                plan => plan,
+            };
+            self.begin_opaque(plan);
+        }
+        if self.opaque.as_ref().is_some_and(|opaque| !opaque.in_part) {
+            self.separate(key)?;
+        }
+        if let Some(opaque) = &mut self.opaque {
+            opaque.in_part = true;
+        }
+        self.put(bytes)
+    }
+
+    fn end(&mut self, key: bool) -> Result<(), RewriteError> {
+        let Some(opaque) = &mut self.opaque else { return self.plan_member() };
+        opaque.in_part = false;
+        if key {
+            opaque.after_key = true;
+            return self.put(b":");
+        }
+        if opaque.depth == 0 { self.finish_opaque() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! What can only be written of an answer once more of it is known: our members of the result, and the URI of a content block.
+
+use lockgate_protocol::meta;
+use lockgate_protocol::scan;
+use lockgate_protocol::uri;
+use lockgate_protocol::write::{self, Object};
+
+use super::Shape;
+
+/// Members of the result that are written at its end.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) meta: Option<Vec<u8>>,
+    pub(super) ttl: Option<Vec<u8>>,
+    pub(super) is_error: bool,
+}
+
+impl Held {
+    /// The members of the result that are known at its end.
+    pub(super) fn write_tail(&self, shape: &Shape, is_empty: bool, out: &mut Vec<u8>) {
+        let raw = self.meta.as_deref().unwrap_or(b"{}");
+        let members = meta::members(raw, scan::MAX_DEPTH).unwrap_or_default();
+        let mut tail = Vec::with_capacity(256);
+        let mut object = Object::open(&mut tail);
+        if shape.modern && shape.has_ttl {
+            let ttl = self.ttl.as_deref().filter(|ttl| ttl.iter().all(u8::is_ascii_digit));
+            object.raw("ttlMs", ttl.unwrap_or(b"0"));
+            object.raw("cacheScope", b"\"private\"");
+        }
+        if shape.modern || meta::has_end_to_end(raw, &members) {
+            let mut inner = Object::open(object.key("_meta"));
+            if shape.modern {
+                inner.raw(meta::SERVER_INFO, &shape.info);
+            }
+            meta::copy_end_to_end(&mut inner, raw, &members);
+            inner.close();
+        }
+        object.close();
+        let tail = tail.get(1..).unwrap_or_default();
+        if !is_empty && tail != b"}" {
+            out.push(b',');
+        }
+        out.extend_from_slice(tail);
+    }
+}
+
+/// The URI of a block, which the kind of the block decides about.
+pub(super) fn write_uri(slug: Option<&str>, is_empty: bool, kind: Option<&[u8]>, uri: &[u8], out: &mut Vec<u8>) {
+    if !is_empty {
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"uri\":");
+    let has_own_uri = kind.is_none_or(|kind| kind == b"\"resource_link\"");
+    match (slug, scan::as_str(uri)) {
+        (Some(slug), Some(own)) if has_own_uri => write::string(out, &uri::expose(slug, &own)),
+        _ => out.extend_from_slice(uri),
+    }
+}

@@ -1,0 +1,79 @@
+//! What is done with each member of an answer that is rewritten while it comes in. What belongs to other kinds of results is
+//! refused.
+
+use lockgate_protocol::scan::Fault;
+
+/// Why an answer cannot be passed on as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::relay) enum RewriteError {
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    #[error("it is no result")]
+    NotResult,
+    #[error("it answers another request")]
+    OtherId,
+    #[error("`jsonrpc` must be \"2.0\"")]
+    Version,
+    #[error("it turns out to be another kind of result")]
+    OtherKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    Copy,
+    Drop,
+    Keep(Kept),
+    /// The result itself.
+    Result,
+    /// Content, which may hold URIs.
+    Blocks {
+        level: usize,
+    },
+    /// Legacy clients take objects only.
+    Structured,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    Version,
+    Id,
+    ResultType,
+    Meta,
+    Ttl,
+    IsError,
+    BlockType,
+    BlockUri,
+}
+
+pub(super) fn plan_of_envelope(name: &str) -> Result<Plan, RewriteError> {
+    match name {
+        "jsonrpc" => Ok(Plan::Keep(Kept::Version)),
+        "id" => Ok(Plan::Keep(Kept::Id)),
+        "result" => Ok(Plan::Result),
+        "error" | "method" => Err(RewriteError::NotResult),
+        _ => Ok(Plan::Drop),
+    }
+}
+
+pub(super) fn plan_of_result(name: &str, namespaced: bool, modern: bool) -> Result<Plan, RewriteError> {
+    match name {
+        "resultType" => Ok(Plan::Keep(Kept::ResultType)),
+        "_meta" => Ok(Plan::Keep(Kept::Meta)),
+        "ttlMs" => Ok(Plan::Keep(Kept::Ttl)),
+        "cacheScope" => Ok(Plan::Drop),
+        "isError" => Ok(Plan::Keep(Kept::IsError)),
+        "content" | "contents" | "messages" if namespaced => Ok(Plan::Blocks { level: 0 }),
+        "structuredContent" if !modern => Ok(Plan::Structured),
+        "inputRequests" | "requestState" | "taskId" => Err(RewriteError::OtherKind),
+        _ => Ok(Plan::Copy),
+    }
+}
+
+pub(super) fn plan_of_block(name: &str, level: usize) -> Plan {
+    match name {
+        "type" => Plan::Keep(Kept::BlockType),
+        "uri" => Plan::Keep(Kept::BlockUri),
+        "resource" | "content" => Plan::Blocks { level: level + 1 },
+        _ => Plan::Copy,
+    }
+}
