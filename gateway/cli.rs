@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use lockgate_config::{Flags, Loaded, Report, Sources, Transport};
 
-use crate::commands::{ask, keys, pins, remote, show, verify};
-use crate::{policies, serve};
+use crate::commands::{ask, keys, pins, policies, remote, show, verify};
+use crate::serve;
 
 /// One gate in front of many MCP servers, across both protocol eras.
 ///

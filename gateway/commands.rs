@@ -4,6 +4,7 @@
 pub(crate) mod ask;
 pub(crate) mod keys;
 pub(crate) mod pins;
+pub(crate) mod policies;
 pub(crate) mod remote;
 pub(crate) mod show;
 pub(crate) mod verify;

@@ -6,7 +6,6 @@ mod app;
 mod builtin;
 pub mod cli;
 mod commands;
-mod policies;
 mod reload;
 mod serve;
 mod shutdown;

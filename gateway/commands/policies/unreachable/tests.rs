@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "makes its own files")]
 
 use super::*;
-use crate::policies::Configured;
+use crate::commands::policies::Configured;
 use lockgate_policy::cases::Caller;
 
 const ID: &str = "3f6c0e9a17d2b458";

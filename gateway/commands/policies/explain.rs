@@ -9,7 +9,7 @@ use clap::{ArgGroup, Args};
 use lockgate_policy::cases::{Caller, Expect};
 use lockgate_policy::{Annotations, DEFAULT, Explanation, Kind, Question, Target};
 
-use super::{Configured, Printed, compiled, misspelt};
+use super::configured::{Configured, Printed, compile, misspelt};
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("asked").args(["call", "prompt", "resource", "completion", "template"]).required(true))]
@@ -78,7 +78,7 @@ impl Explain {
             category: category.as_deref().or(asked.category.as_deref()),
             annotations: annotations.as_ref().map(claims).or(asked.annotations).unwrap_or_default(),
         };
-        let policy = compiled(&configured.config)?;
+        let policy = compile(&configured.config)?;
         let caller = configured.context.known(caller);
         let subject = caller.subject();
         let question = Question { subject: &subject, endpoint: at, target: &target };

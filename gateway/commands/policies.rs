@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Subcommand;
-use lockgate_config::{Loaded, Place, Problem, policies};
+use lockgate_config::{Place, Problem, policies};
 use lockgate_policy::cases::{Case, Expect, Outcome};
-use lockgate_policy::{Config, DEFAULT, Kind, Overlap, Policy};
-use lockgate_protocol::uri;
+use lockgate_policy::{Config, DEFAULT, Overlap};
 use serde_json::{Value, json};
 
+mod configured;
 mod explain;
 mod lint_context;
 mod unreachable;
 
+pub(crate) use configured::Configured;
+use configured::{Printed, compile, misspelt};
 use explain::Explain;
 use lint_context::LintContext;
 
@@ -36,23 +38,6 @@ pub(crate) enum Command {
     /// Say which policies decide on a call, and what would change the answer
     Explain(Box<Explain>),
 }
-
-/// Policies, and what there is to be said of the configuration that they belong to.
-pub(crate) struct Configured {
-    config: Config,
-    warnings: Vec<Problem>,
-    /// The rest of the configuration; nothing where files of policies are named instead.
-    context: LintContext,
-}
-
-impl From<Loaded> for Configured {
-    fn from(Loaded { config, warnings, .. }: Loaded) -> Self {
-        Self { config: config.policy.clone(), warnings, context: LintContext::new(Some(Box::new(config))) }
-    }
-}
-
-/// What a command prints, and how it ends.
-type Printed = anyhow::Result<(String, ExitCode)>;
 
 impl Command {
     /// Runs it. `configured` loads the policies of the configuration, where the command needs them.
@@ -84,20 +69,8 @@ impl Command {
     }
 }
 
-/// Why nothing is asked about a URI, whatever policies say of it. A template is taken for one that its server lists.
-fn misspelt(kind: Kind, own: &str) -> Option<String> {
-    if !matches!(kind, Kind::Resource | Kind::ResourceCompletion) || own.contains('{') {
-        return None;
-    }
-    uri::validate(own, uri::MAX_URI).and_then(|()| uri::check_spelling(own)).err().map(|bad| bad.to_string())
-}
-
-fn compiled(config: &Config) -> anyhow::Result<Policy> {
-    Policy::compile(config).map_err(|mistakes| anyhow!("{mistakes:?}"))
-}
-
 fn check(Configured { config, mut warnings, context }: Configured, json: bool) -> Printed {
-    warnings.extend(compiled(&config)?.overlaps().iter().map(overlap));
+    warnings.extend(compile(&config)?.overlaps().iter().map(overlap));
     warnings.extend(unreachable::warnings(&config.documents, &context));
     let count: usize = config.documents.iter().map(|file| file.policies.len()).sum();
     let files = config.documents.len();
@@ -191,7 +164,7 @@ fn run(file: &Path, cwd: &Path, context: &LintContext) -> anyhow::Result<Vec<Tri
         false => cases.policies.iter().map(|name| folder.join(name)).collect(),
     };
     let config = policies::load(&named, cwd)?;
-    let policy = compiled(&config)?;
+    let policy = compile(&config)?;
     let name = file.strip_prefix(cwd).unwrap_or(file);
     let one = |case: &Case| {
         let mut misspelling = None;
