@@ -1,4 +1,5 @@
-//! What the operator's endpoints need to know, already validated. It reads no file and no environment.
+//! What the operator's endpoints need to know, already validated. It reads no file and no
+//! environment.
 
 use std::net::SocketAddr;
 

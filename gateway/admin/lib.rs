@@ -1,5 +1,5 @@
-//! HTTP for operators: is it alive, is it ready, how much does it do. It decides nothing and shows no names of servers
-//! without `metrics`, which the composition root puts behind authentication.
+//! HTTP for operators: is it alive, is it ready, how much does it do. It decides nothing and shows
+//! no names of servers without `metrics`, which the composition root puts behind authentication.
 
 mod config;
 mod life;

@@ -14,8 +14,8 @@ pub fn router(health: Arc<impl Health>) -> Router {
     health_router(Arc::clone(&health)).merge(metrics_router(health))
 }
 
-/// `/healthz` (the process lives) and `/readyz` (its servers have settled), and 404 for what is not there. Both show
-/// counts only.
+/// `/healthz` (the process lives) and `/readyz` (its servers have settled), and 404 for what is not
+/// there. Both show counts only.
 pub fn health_router(health: Arc<impl Health>) -> Router {
     let alive = Arc::clone(&health);
     Router::new()
@@ -27,8 +27,10 @@ pub fn health_router(health: Arc<impl Health>) -> Router {
 /// `/metrics`, as Prometheus reads it. Names of servers and tools are in it.
 pub fn metrics_router(health: Arc<impl Health>) -> Router {
     let scrape = move || async move {
-        let kind =
-            [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+        let kind = [
+            (header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
         (kind, health.metrics())
     };
     Router::new().route("/metrics", get(scrape))
@@ -43,8 +45,12 @@ fn healthz(health: &impl Health) -> Response {
 
 fn readyz(health: &impl Health) -> Response {
     let state = health.state();
-    let status = if state == State::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json(status, serde_json::json!({"state": state.as_str(), "servers": health.servers()}).to_string())
+    let status =
+        if state == State::Ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(
+        status,
+        serde_json::json!({"state": state.as_str(), "servers": health.servers()}).to_string(),
+    )
 }
 
 fn json(status: StatusCode, body: String) -> Response {

@@ -11,11 +11,13 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Names accepted in `Host` besides loopback names and the bound address; `*` accepts any.
     pub hosts: Vec<String>,
-    /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS headers.
+    /// Origins (`scheme://host[:port]`) accepted besides loopback ones; each also gets CORS
+    /// headers.
     pub origins: Vec<String>,
     /// TLS certificate and key (PEM files); plain HTTP without it.
     pub tls: Option<Tls>,
-    /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse`, `/servers/{slug}/sse` and `/messages`.
+    /// Serve the deprecated HTTP+SSE transport (2024-11-05) on `/sse`, `/servers/{slug}/sse` and
+    /// `/messages`.
     pub sse: bool,
     /// Interval of comment lines on idle event streams.
     pub keep_alive: Duration,
@@ -42,7 +44,8 @@ pub struct Clients {
     pub required: bool,
 }
 
-/// BodyBounds on what a connection may send and leave unread. Whoever is turned away by one reads which it was.
+/// BodyBounds on what a connection may send and leave unread. Whoever is turned away by one reads
+/// which it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one request body, or of one line in stdio mode (413).
@@ -54,7 +57,8 @@ pub struct Limits {
     pub unfinished: BodyLimits,
     /// How long a client may take none of what is written to it; then its connection ends.
     pub write_timeout: Duration,
-    /// Open connections. When they run out, the idlest goes that nobody known has used; if there is none, further ones wait.
+    /// Open connections. When they run out, the idlest goes that nobody known has used; if there is
+    /// none, further ones wait.
     pub connections: usize,
     /// Open connections of one address. One more is ended when none of its others can go.
     pub connections_per_address: usize,

@@ -1,7 +1,9 @@
-//! Connections: what is known of each, which of them are late, which go when slots run out, and how they end at shutdown.
+//! Connections: what is known of each, which of them are late, which go when slots run out, and how
+//! they end at shutdown.
 //!
-//! Tasks note what happens to their connections in plain atomics; one sweep per tick looks for those that are late. So a
-//! request costs no timer, and every phase (handshakes, half a header block, an idle or a blocked peer) is bounded.
+//! Tasks note what happens to their connections in plain atomics; one sweep per tick looks for
+//! those that are late. So a request costs no timer, and every phase (handshakes, half a header
+//! block, an idle or a blocked peer) is bounded.
 
 mod content_length;
 mod eviction;

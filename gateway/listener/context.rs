@@ -1,5 +1,5 @@
-//! What all connections of a listener share, and what all requests of a connection share: whose they are, and the bounds within
-//! which their bodies are read.
+//! What all connections of a listener share, and what all requests of a connection share: whose
+//! they are, and the bounds within which their bodies are read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -15,8 +15,8 @@ use lockgate_proxy::transport::{Endpoint, Reply};
 use crate::config::Config;
 use crate::connection::ConnectionState;
 use crate::error::ListenerError;
+use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::handler::Handler;
 use crate::origin_check::OriginCheck;
 use crate::request_body::{self, BodyBounds, HasBudget};
 use crate::request_headers::bearer;
@@ -68,16 +68,27 @@ impl ListenerState {
 
 impl<H: Handler, F> ConnectionContext<H, F> {
     /// Who is behind an exchange on this connection.
-    pub(crate) async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+    pub(crate) async fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> Result<Principal, Reply> {
         let principal = self.handler.identify(endpoint, credentials).await?;
         self.state.mark_authenticated();
         Ok(principal)
     }
 
     /// Takes the credentials of a request on this connection.
-    pub(crate) fn credentials(&self, headers: &mut HeaderMap) -> Result<Credentials, ListenerError> {
+    pub(crate) fn credentials(
+        &self,
+        headers: &mut HeaderMap,
+    ) -> Result<Credentials, ListenerError> {
         let bearer = bearer(headers)?;
-        Ok(Credentials { peer: Peer::Address(self.remote.ip()), bearer, certificate: self.certificate.clone() })
+        Ok(Credentials {
+            peer: Peer::Address(self.remote.ip()),
+            bearer,
+            certificate: self.certificate.clone(),
+        })
     }
 
     /// Reads a body of this principal within the configured bounds.

@@ -1,31 +1,34 @@
-//! Why the listener itself turns a request away: one status, code and set of words each, written in one place.
+//! Why the listener itself turns a request away: one status, code and set of words each, written in
+//! one place.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{
+    ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER,
+};
 use http::{Response, StatusCode};
 use lockgate_admission::budget::DROPPED;
 use lockgate_admission::reader;
 use lockgate_protocol::{code, write};
 use lockgate_telemetry::Rejection;
 
-use crate::handler::Handler;
+use crate::exchange_handler::Handler;
 
 const ALL_STREAMS: &str = "too many event streams are open (http.connections): try again";
-const CALLERS_STREAMS: &str =
-    "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
+const CALLERS_STREAMS: &str = "too many open streams of this caller \
+    (limits.streams_per_principal): close one, or try again later";
 const SLOW: &str = "the body did not arrive in time (http.read_timeout)";
 const PACE: &str = "the body arrives too slowly (http.body_rate)";
-const CONNECTION_BODIES: &str =
-    "too many slow bodies on this connection (http.slow_bodies_per_connection): send them faster, or one after another";
-const PRINCIPAL_BODIES: &str =
-    "too many slow bodies of this caller (http.slow_bodies_per_principal): send them faster, or one after another";
+const CONNECTION_BODIES: &str = "too many slow bodies on this connection \
+    (http.slow_bodies_per_connection): send them faster, or one after another";
+const PRINCIPAL_BODIES: &str = "too many slow bodies of this caller \
+    (http.slow_bodies_per_principal): send them faster, or one after another";
 const CONNECTION_BYTES: &str = "too many bytes of incomplete bodies on this connection \
-                                (http.unfinished_bytes_per_connection): send them one after another";
+    (http.unfinished_bytes_per_connection): send them one after another";
 const PRINCIPAL_BYTES: &str = "too many bytes of incomplete bodies of this caller \
-                               (http.unfinished_bytes_per_principal): send them one after another";
+    (http.unfinished_bytes_per_principal): send them one after another";
 const MEMORY: &str = "too many bytes are in flight (limits.bytes_in_flight): try again";
 
 /// A request that never reaches the proxy.
@@ -103,9 +106,11 @@ impl ListenerError {
 
     fn status(self) -> StatusCode {
         match self {
-            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Framing | Self::Broken => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::NoHost
+            | Self::Authorization
+            | Self::ContentTypes
+            | Self::Framing
+            | Self::Broken => StatusCode::BAD_REQUEST,
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
             Self::Origin => StatusCode::FORBIDDEN,
             Self::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
@@ -127,17 +132,25 @@ impl ListenerError {
     fn words(self) -> Cow<'static, str> {
         let words = match self {
             Self::NoHost => "send exactly one Host header",
-            Self::Host => "this Host is not served here: an operator can add it to the accepted hosts",
-            Self::Origin => "this Origin is not allowed: an operator can add it to the accepted origins",
+            Self::Host => {
+                "this Host is not served here: an operator can add it to the accepted hosts"
+            }
+            Self::Origin => {
+                "this Origin is not allowed: an operator can add it to the accepted origins"
+            }
             Self::Authorization => "send at most one Authorization header",
             Self::Method { .. } => "this HTTP method is not served here",
             Self::ContentType => "Content-Type must be application/json, in UTF-8",
             Self::ContentTypes => "send exactly one Content-Type header",
             Self::Encoding => "send the body as it is: a Content-Encoding is not taken",
             Self::Accept => "Accept must allow application/json or text/event-stream",
-            Self::Framing => "Transfer-Encoding must be `chunked`, once, and without Content-Length",
+            Self::Framing => {
+                "Transfer-Encoding must be `chunked`, once, and without Content-Length"
+            }
             Self::Expectation => "no other expectation than 100-continue can be met",
-            Self::TooLarge { limit } => return format!("the message is longer than {limit} bytes").into(),
+            Self::TooLarge { limit } => {
+                return format!("the message is longer than {limit} bytes").into();
+            }
             Self::Slow => SLOW,
             Self::Pace => PACE,
             Self::ConnectionBodies { .. } => CONNECTION_BODIES,
@@ -158,20 +171,27 @@ impl ListenerError {
     /// How it is counted.
     pub(crate) fn why(self) -> Rejection {
         match self {
-            Self::NoHost | Self::Authorization | Self::ContentTypes | Self::Framing | Self::Broken => {
-                Rejection::Malformed
-            }
+            Self::NoHost
+            | Self::Authorization
+            | Self::ContentTypes
+            | Self::Framing
+            | Self::Broken => Rejection::Malformed,
             Self::Host => Rejection::Host,
             Self::Origin => Rejection::Origin,
-            Self::Method { .. } | Self::ContentType | Self::Encoding | Self::Accept | Self::Expectation => {
-                Rejection::Unsupported
-            }
+            Self::Method { .. }
+            | Self::ContentType
+            | Self::Encoding
+            | Self::Accept
+            | Self::Expectation => Rejection::Unsupported,
             Self::TooLarge { .. } => Rejection::BodyTooLarge,
-            Self::Slow | Self::Pace | Self::ConnectionBodies { .. } | Self::PrincipalBodies { .. } => {
-                Rejection::SlowClient
-            }
+            Self::Slow
+            | Self::Pace
+            | Self::ConnectionBodies { .. }
+            | Self::PrincipalBodies { .. } => Rejection::SlowClient,
             Self::ConnectionBytes | Self::PrincipalBytes => Rejection::Overloaded,
-            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => Rejection::Overloaded,
+            Self::Busy | Self::Streams | Self::CallersStreams | Self::Memory | Self::Unread => {
+                Rejection::Overloaded
+            }
             Self::NoSession => Rejection::Session,
         }
     }
@@ -194,11 +214,14 @@ impl ListenerError {
         })
     }
 
-    /// When the same request may pass, where that can be known: when a client closes its streams or sends less at once
-    /// is its own affair, and a call whose answer was dropped must not be made again.
+    /// When the same request may pass, where that can be known: when a client closes its streams or
+    /// sends less at once is its own affair, and a call whose answer was dropped must not be made
+    /// again.
     fn retry_after(self) -> Option<Duration> {
         match self {
-            Self::ConnectionBodies { retry_after } | Self::PrincipalBodies { retry_after } => Some(retry_after),
+            Self::ConnectionBodies { retry_after } | Self::PrincipalBodies { retry_after } => {
+                Some(retry_after)
+            }
             // By then whoever holds the most has had to go.
             Self::Memory => Some(reader::PATIENCE),
             _ => None,

@@ -1,5 +1,6 @@
-//! One HTTP exchange, in order: Host and Origin, path, method, headers, the body, the proxy, the response.
-//! Everything is one concrete future, in memory that exchanges share (`future_pool`): no task and no copy of headers per request.
+//! One HTTP exchange, in order: Host and Origin, path, method, headers, the body, the proxy, the
+//! response. Everything is one concrete future, in memory that exchanges share (`future_pool`): no
+//! task and no copy of headers per request.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,11 +21,13 @@ use tower::ServiceExt;
 use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
+use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::handler::Handler;
 use crate::origin_check;
 use crate::request_headers::{accepts, bearer, check_framing, check_post};
-use crate::response_body::{ResponseBody, answer_preflight, assemble_response, build_response, plain};
+use crate::response_body::{
+    ResponseBody, answer_preflight, assemble_response, build_response, plain,
+};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MCP_METHODS: &str = "POST, GET, DELETE, OPTIONS";
@@ -42,7 +45,11 @@ impl Remote {
     ///
     /// # Errors
     /// The answer to somebody who is not let in.
-    pub async fn admit<H: Handler>(&self, handler: &H, headers: &mut HeaderMap) -> Result<(), Response<Bytes>> {
+    pub async fn admit<H: Handler>(
+        &self,
+        handler: &H,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Response<Bytes>> {
         let bearer = bearer(headers).map_err(|refusal| {
             refusal.record(handler);
             refusal.response()
@@ -74,8 +81,10 @@ pub(crate) async fn answer_request<H: Handler, F: Fallback>(
     let given = given.filter(|_| tag.given().is_some());
     let version = request.version();
     context.state.set_version(version);
-    let mut response = lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
-    if let (Ok(response), true) = (&mut response, context.listener.draining.load(Ordering::Relaxed)) {
+    let mut response =
+        lockgate_telemetry::request::within(tag, route_request(&context, request)).await;
+    if let (Ok(response), true) = (&mut response, context.listener.draining.load(Ordering::Relaxed))
+    {
         if version == Version::HTTP_2 {
             context.state.go_away();
         } else {
@@ -138,7 +147,10 @@ fn parse_route(path: &str, sse: bool) -> Route {
     if path.starts_with(WELL_KNOWN) {
         return Route::Metadata;
     }
-    let one = path.strip_prefix("/servers/").and_then(|rest| rest.split_once('/')).filter(|(slug, _)| is_slug(slug));
+    let one = path
+        .strip_prefix("/servers/")
+        .and_then(|rest| rest.split_once('/'))
+        .filter(|(slug, _)| is_slug(slug));
     match one {
         Some((slug, "mcp")) => Route::Mcp(Endpoint::Server(slug.to_owned())),
         Some((slug, "sse")) if sse => Route::Sse(Endpoint::Server(slug.to_owned())),
@@ -156,7 +168,9 @@ async fn call_fallback<H: Handler, F: Fallback>(
     context: &ConnectionContext<H, F>,
     mut request: Request<Incoming>,
 ) -> ListenerResponse<F> {
-    request.extensions_mut().insert(Remote { address: context.remote, certificate: context.certificate.clone() });
+    request
+        .extensions_mut()
+        .insert(Remote { address: context.remote, certificate: context.certificate.clone() });
     match context.fallback.clone().oneshot(request).await {
         Ok(response) => response.map(|body| ResponseBody::Fallback { body }),
         Err(never) => match never {},
@@ -181,7 +195,8 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         let (body, mut held) = context.read_body(body, &principal, active).await?;
         let peer = credentials.peer;
         let kind = ExchangeKind::Post(body);
-        let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: true };
+        let exchange =
+            Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: true };
         let reply = context.handler.handle(exchange).await;
         let reply = charge_reply(&*context.handler, reply, &mut held);
         return Ok(build_response(reply, keep_alive, held));
@@ -202,12 +217,14 @@ async fn answer_mcp<H: Handler, F: Fallback>(
         Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(active))),
     };
     let peer = credentials.peer;
-    let exchange = Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
+    let exchange =
+        Exchange { endpoint, peer, principal, kind, headers, takes_streamed_body: false };
     let reply = context.handler.handle(exchange).await;
     Ok(build_response(reply, keep_alive, Hold::none(active)))
 }
 
-/// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by words that say so.
+/// Counts an answer for as long as it is on its way. One that there is no memory for is replaced by
+/// words that say so.
 fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequest>) -> Reply {
     let Reply::Message { body, .. } = &reply else {
         held.shrink(usize::MAX);
@@ -220,7 +237,11 @@ fn charge_reply(handler: &impl Handler, reply: Reply, held: &mut Hold<ActiveRequ
     handler.record_rejection(refusal.why(), refusal.describe().2);
     let body = refusal.text(write::id_of_response(body.start()));
     held.shrink(usize::MAX);
-    Reply::Message { status: refusal.describe().0, headers: HeaderMap::new(), body: Text::Whole(body) }
+    Reply::Message {
+        status: refusal.describe().0,
+        headers: HeaderMap::new(),
+        body: Text::Whole(body),
+    }
 }
 
 fn split_request(request: Request<Incoming>) -> (HeaderMap, Incoming) {

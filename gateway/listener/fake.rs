@@ -1,4 +1,5 @@
-//! For tests: a `Handler` made of a closure, a server around it on a free port, and a client that sends raw bytes.
+//! For tests: a `Handler` made of a closure, a server around it on a free port, and a client that
+//! sends raw bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{BodyLimits, Config, Limits};
-use crate::handler::Handler;
+use crate::exchange_handler::Handler;
 use crate::{Drain, Server};
 
 type Answer = dyn Fn(Exchange) -> BoxFuture<'static, Reply> + Send + Sync;
@@ -85,7 +86,8 @@ where
     F: Fn(Exchange) -> A + Send + Sync + 'static,
     A: Future<Output = Reply> + Send + 'static,
 {
-    let (answer, budget) = (Box::new(move |exchange| answer(exchange).boxed()), Arc::new(Budget::new(bytes)));
+    let (answer, budget) =
+        (Box::new(move |exchange| answer(exchange).boxed()), Arc::new(Budget::new(bytes)));
     Arc::new(Fake { answer, budget, streams: Arc::default(), record_rejection: Mutex::default() })
 }
 
@@ -101,7 +103,11 @@ pub(crate) fn echo() -> Arc<Fake> {
 }
 
 pub(crate) fn message(body: impl Into<Bytes>) -> Reply {
-    Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(body.into()) }
+    Reply::Message {
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Text::Whole(body.into()),
+    }
 }
 
 pub(crate) fn empty(status: StatusCode) -> Reply {
@@ -149,7 +155,9 @@ pub(crate) async fn start(config: Config, handler: Arc<Fake>, grace: Duration) -
     let (stop, stopped) = oneshot::channel::<()>();
     let other = tower::service_fn(|request: http::Request<hyper::body::Incoming>| async move {
         let path = request.uri().path().to_owned();
-        Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!("other {path}")))))
+        Ok::<_, Infallible>(Response::new(http_body_util::Full::new(Bytes::from(format!(
+            "other {path}"
+        )))))
     });
     let shutdown = async { drop(stopped.await) };
     let ended = tokio::spawn(server.run(handler, other, shutdown, grace));

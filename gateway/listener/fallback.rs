@@ -24,8 +24,12 @@ pub trait Fallback:
 
 impl<S, B> Fallback for S
 where
-    S: tower::Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible, Future: Send>
-        + Clone
+    S: tower::Service<
+            Request<Incoming>,
+            Response = Response<B>,
+            Error = std::convert::Infallible,
+            Future: Send,
+        > + Clone
         + Send
         + Sync
         + 'static,

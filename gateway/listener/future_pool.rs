@@ -1,5 +1,6 @@
-//! Memory of exchanges: large futures that live for a moment. It goes from one to the next, so that an exchange leaves no hole
-//! in the heap, which a connection that stays open would fill, and hyper keeps no room for one in every connection.
+//! Memory of exchanges: large futures that live for a moment. It goes from one to the next, so that
+//! an exchange leaves no hole in the heap, which a connection that stays open would fill, and hyper
+//! keeps no room for one in every connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +28,10 @@ impl<T> FuturePool<T> {
         Arc::new(Self { free: Mutex::default() })
     }
 
-    pub(crate) fn run(self: &Arc<Self>, future: impl Future<Output = T> + Send + 'static) -> PooledFuture<T> {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> PooledFuture<T> {
         let kept = self.free.lock().pop();
         let future = match kept {
             Some(mut kept) => {

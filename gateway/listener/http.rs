@@ -1,5 +1,6 @@
-//! Accepts connections and speaks HTTP/1.1 and HTTP/2 on them, with or without TLS, until it is told to stop.
-//! One [`Server`] is one accept loop on the runtime that runs it; several may share an address and all limits.
+//! Accepts connections and speaks HTTP/1.1 and HTTP/2 on them, with or without TLS, until it is
+//! told to stop. One [`Server`] is one accept loop on the runtime that runs it; several may share
+//! an address and all limits.
 
 mod serve;
 
@@ -22,9 +23,9 @@ use crate::config::{Config, Limits};
 use crate::connection::Connections;
 use crate::context::{ListenerResponse, ListenerState};
 use crate::error;
+use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
 use crate::future_pool::FuturePool;
-use crate::handler::Handler;
 use crate::slots::AddressFull;
 use crate::tls::{self, ServerCertificate};
 use serve::serve_connection;
@@ -39,6 +40,9 @@ const MAX_BUFFER: usize = 256 * 1024;
 /// What is written to a connection that its address may not have.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
 const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
+/// How often connections are looked at, at least and at most: a quarter of their shortest time.
+const MIN_TICK: Duration = Duration::from_millis(20);
+const MAX_TICK: Duration = Duration::from_secs(1);
 /// How often the certificate files are looked at.
 const RELOAD: Duration = Duration::from_secs(5);
 
@@ -60,18 +64,20 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the configured address and reads the certificate, if there is one. Port 0 takes a free port.
+    /// Binds the configured address and reads the certificate, if there is one. Port 0 takes a free
+    /// port.
     ///
     /// # Errors
     /// [`BindError`].
     pub fn bind(config: Config) -> Result<Self, BindError> {
         let address = config.listen;
-        let listener = bind_socket(address, false).map_err(|cause| BindError::Address { address, cause })?;
+        let listener =
+            bind_socket(address, false).map_err(|cause| BindError::Address { address, cause })?;
         Self::new(listener, config)
     }
 
-    /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime each. The kernel spreads
-    /// connections over them; limits hold for all together.
+    /// Like [`Self::bind`], but `loops` servers on the same address, for one thread and runtime
+    /// each. The kernel spreads connections over them; limits hold for all together.
     ///
     /// # Errors
     /// [`BindError`]; also when somebody else listens on the address already.
@@ -92,13 +98,20 @@ impl Server {
     }
 
     fn new(socket: StdListener, config: Config) -> Result<Self, BindError> {
-        let address = socket.local_addr().map_err(|cause| BindError::Address { address: config.listen, cause })?;
+        let address = socket
+            .local_addr()
+            .map_err(|cause| BindError::Address { address: config.listen, cause })?;
         let identity = config.tls.clone().map(ServerCertificate::load).transpose()?.map(Arc::new);
         Ok(Self { socket, address, listener: Arc::new(ListenerState::new(config)), identity })
     }
 
     fn share_with(&self, socket: StdListener) -> Self {
-        Self { socket, address: self.address, listener: Arc::clone(&self.listener), identity: self.identity.clone() }
+        Self {
+            socket,
+            address: self.address,
+            listener: Arc::clone(&self.listener),
+            identity: self.identity.clone(),
+        }
     }
 
     /// The bound address, port included.
@@ -113,8 +126,9 @@ impl Server {
         Drain(Arc::clone(&self.listener))
     }
 
-    /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and cuts the rest. Gives the
-    /// number of connections that were cut. Connections run as tasks of the current runtime.
+    /// Accepts and answers until `shutdown` is ready; then lets requests finish for `grace` and
+    /// cuts the rest. Gives the number of connections that were cut. Connections run as tasks of
+    /// the current runtime.
     ///
     /// # Errors
     /// The runtime does not take the listener.
@@ -128,11 +142,10 @@ impl Server {
         let socket = TcpListener::from_std(self.socket)?;
         let connections = Connections::new(Arc::clone(handler.budget()));
         self.listener.slots.add_loop(&connections);
-        let http = Http::new(&self.listener.config.limits);
-        let futures = FuturePool::new();
-        let app = Arc::new(App { listener: self.listener, handler, fallback, identity: self.identity, http, futures });
-        let (head, write) = (app.listener.config.limits.read_timeout, app.listener.config.limits.write_timeout);
-        let tick = (head.min(write) / 4).clamp(Duration::from_millis(20), Duration::from_secs(1));
+        let app = Arc::new(App::new(self.listener, self.identity, handler, fallback));
+        let limits = &app.listener.config.limits;
+        let (head, write) = (limits.read_timeout, limits.write_timeout);
+        let tick = (head.min(write) / 4).clamp(MIN_TICK, MAX_TICK);
         let mut ticks = tokio::time::interval(tick);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut looked = Instant::now();
@@ -148,13 +161,15 @@ impl Server {
                     if waiting.is_some() {
                         app.listener.slots.make_room();
                     }
-                    if let Some(identity) = app.identity.as_ref().filter(|_| looked.elapsed() >= RELOAD) {
+                    if looked.elapsed() >= RELOAD {
                         looked = Instant::now();
-                        Arc::clone(identity).reload_in_background();
+                        app.reload_certificate();
                     }
                 }
                 () = app.listener.slots.freed(), if waiting.is_some() => {
-                    waiting = waiting.take().and_then(|accepted| app.begin_connection(&connections, accepted));
+                    if let Some(accepted) = waiting.take() {
+                        waiting = app.begin_connection(&connections, accepted);
+                    }
                 }
                 accepted = accept_connection(&socket), if waiting.is_none() => {
                     waiting = app.begin_connection(&connections, accepted);
@@ -164,13 +179,7 @@ impl Server {
                 }
             }
         }
-        // Whoever has been accepted by the kernel is answered too.
-        app.listener.draining.store(true, Ordering::Relaxed);
-        while waiting.is_none()
-            && let Some(Ok(accepted)) = socket.accept().now_or_never()
-        {
-            waiting = app.begin_connection(&connections, accepted);
-        }
+        app.answer_accepted(&connections, &socket, waiting);
         drop(socket);
         app.listener.sessions.close();
         Ok(connections.drain(grace).await)
@@ -181,8 +190,8 @@ impl Server {
 pub struct Drain(Arc<ListenerState>);
 
 impl Drain {
-    /// New connections and requests are still answered. Clients are told to make further connections, because these are
-    /// going to be closed.
+    /// New connections and requests are still answered. Clients are told to make further
+    /// connections, because these are going to be closed.
     pub fn begin(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
         self.0.slots.go_away();
@@ -239,18 +248,50 @@ impl Http {
     fn new(limits: &Limits) -> Self {
         let headers = limits.header_bytes;
         let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
-        // The sweep of `connection` bounds the time for headers, without a timer per request, and `connection` looks whether a client
-        // that sends no more has left.
+        // The sweep of `connection` bounds the time for headers, without a timer per request, and
+        // `connection` looks whether a client that sends no more has left.
         one.half_close(true)
             .header_read_timeout(None)
             .max_header_size(headers)
             .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
-        two.max_concurrent_streams(STREAMS).max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
+        two.max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
         Self { one, two }
     }
 }
 
 impl<H: Handler, F: Fallback> App<H, F> {
+    fn new(
+        listener: Arc<ListenerState>,
+        identity: Option<Arc<ServerCertificate>>,
+        handler: Arc<H>,
+        fallback: F,
+    ) -> Self {
+        let http = Http::new(&listener.config.limits);
+        Self { listener, handler, fallback, identity, http, futures: FuturePool::new() }
+    }
+
+    fn reload_certificate(&self) {
+        if let Some(identity) = &self.identity {
+            Arc::clone(identity).reload_in_background();
+        }
+    }
+
+    /// The last ones: whoever has been accepted by the kernel is answered too.
+    fn answer_accepted(
+        self: &Arc<Self>,
+        connections: &Arc<Connections>,
+        socket: &TcpListener,
+        mut waiting: Option<Accepted>,
+    ) {
+        self.listener.draining.store(true, Ordering::Relaxed);
+        while waiting.is_none()
+            && let Some(Ok(accepted)) = socket.accept().now_or_never()
+        {
+            waiting = self.begin_connection(connections, accepted);
+        }
+    }
+
     /// Serves a connection, or gives it back while every slot is taken.
     fn begin_connection(
         self: &Arc<Self>,

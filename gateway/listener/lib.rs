@@ -1,19 +1,23 @@
-//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a [`Handler`] and writes its reply.
+//! Bytes in, bytes out: HTTP in both eras, HTTP+SSE, stdio, TLS. Hands each exchange to a
+//! [`Handler`] and writes its reply.
 //!
 //! It bounds what a connection may send and turns strangers away; of MCP itself it decides nothing.
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files and sockets"))]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "tests make their own files and sockets")
+)]
 
 mod config;
 mod connection;
 mod context;
 mod error;
 mod exchange;
+mod exchange_handler;
 #[cfg(test)]
 mod fake;
 mod fallback;
 mod future_pool;
-mod handler;
 mod http;
 mod operators;
 mod origin_check;
@@ -30,8 +34,8 @@ mod unfinished;
 
 pub use config::{BodyLimits, Clients, Config, Limits, Tls};
 pub use exchange::Remote;
+pub use exchange_handler::Handler;
 pub use fallback::Fallback;
-pub use handler::Handler;
 pub use http::{BindError, Drain, Server};
 pub use operators::OperatorServer;
 pub use stdio::{Stdio, serve_stdio};

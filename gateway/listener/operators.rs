@@ -1,5 +1,6 @@
-//! The operator's endpoints on an address of their own, and on a thread of their own: they answer whatever clients do to the
-//! gateway, and whatever its workers do. Its connections are bounded in number and time; the oldest makes room for the next.
+//! The operator's endpoints on an address of their own, and on a thread of their own: they answer
+//! whatever clients do to the gateway, and whatever its workers do. Its connections are bounded in
+//! number and time; the oldest makes room for the next.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -1,13 +1,14 @@
-//! Whom a request may address and which web page may send it: the Host and Origin checks against DNS rebinding,
-//! and the CORS headers of pages that may. It knows nothing of paths, credentials or MCP.
+//! Whom a request may address and which web page may send it: the Host and Origin checks against
+//! DNS rebinding, and the CORS headers of pages that may. It knows nothing of paths, credentials or
+//! MCP.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST, HeaderName,
-    HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HOST,
+    HeaderName, HeaderValue, ORIGIN, VARY,
 };
 use http::uri::Authority;
 use http::{HeaderMap, Uri};
@@ -41,14 +42,19 @@ impl OriginCheck {
             any_host: config.hosts.iter().any(|host| host == "*"),
             hosts: hosts.collect(),
             bound: (!bound.is_unspecified()).then_some(bound),
-            origins: config.origins.iter().map(|origin| normalised(origin.trim_end_matches('/'))).collect(),
+            origins: config
+                .origins
+                .iter()
+                .map(|origin| normalised(origin.trim_end_matches('/')))
+                .collect(),
         }
     }
 
     /// Checks Host, then Origin; gives the origin that is to get CORS headers, if there is one.
     ///
-    /// `local` is this end of the connection: a probe may address the machine by any of its own addresses, and an
-    /// address cannot be rebound. `passed` remembers the header that passed first on this connection.
+    /// `local` is this end of the connection: a probe may address the machine by any of its own
+    /// addresses, and an address cannot be rebound. `passed` remembers the header that passed first
+    /// on this connection.
     pub(crate) fn check_request(
         &self,
         uri: &Uri,
@@ -87,7 +93,8 @@ impl OriginCheck {
                 if !header.to_str().is_ok_and(|host| self.serves(host, local)) {
                     return Err(ListenerError::Host);
                 }
-                // A copy: the header itself is a part of the connection's read buffer, which it would keep.
+                // A copy: the header itself is a part of the connection's read buffer, which it
+                // would keep.
                 if let Ok(copy) = HeaderValue::from_bytes(header.as_bytes()) {
                     passed.get_or_init(|| copy);
                 }
@@ -103,7 +110,8 @@ impl OriginCheck {
             return true;
         }
         if let Some(ip) = address(name)
-            && (ip == local.to_canonical() || Some(ip) == self.bound.map(|bound| bound.to_canonical()))
+            && (ip == local.to_canonical()
+                || Some(ip) == self.bound.map(|bound| bound.to_canonical()))
         {
             return true;
         }
@@ -127,13 +135,21 @@ impl OriginCheck {
 /// Adds what lets a page of `origin` read the response.
 pub(crate) fn add_cors_headers(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"));
+    headers.insert(
+        ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"),
+    );
     headers.append(VARY, HeaderValue::from_static("Origin"));
 }
 
 /// Adds the answer to a preflight: the methods, and those of the requested headers that MCP has.
-pub(crate) fn add_preflight_headers(headers: &mut HeaderMap, request: &HeaderMap, methods: &'static str) {
-    let requested = request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
+pub(crate) fn add_preflight_headers(
+    headers: &mut HeaderMap,
+    request: &HeaderMap,
+    methods: &'static str,
+) {
+    let requested =
+        request.get(ACCESS_CONTROL_REQUEST_HEADERS).and_then(|value| value.to_str().ok());
     let known = |name: &&str| {
         HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
             || name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("mcp-"))
@@ -155,7 +171,8 @@ pub(crate) fn add_preflight_headers(headers: &mut HeaderMap, request: &HeaderMap
 /// A header that must not stand twice does.
 struct Several;
 
-/// The value of a header that may stand once. The two counts differ only when some header stands several times.
+/// The value of a header that may stand once. The two counts differ only when some header stands
+/// several times.
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Several> {
     if headers.len() != headers.keys_len() && headers.get_all(&name).iter().nth(1).is_some() {
         return Err(Several);
@@ -172,7 +189,9 @@ fn split(host: &str) -> Option<(&str, Option<u16>)> {
     };
     let port = match rest.strip_prefix(':') {
         None if rest.is_empty() => None,
-        Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => Some(digits.parse().ok()?),
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(digits.parse().ok()?)
+        }
         _ => return None,
     };
     (!name.is_empty()).then_some((name, port))

@@ -1,5 +1,6 @@
-//! Reads a request body once, whole, within its bounds of size, time, pace and memory. A body that came along with its
-//! headers costs no timer, no lock and no copy. It does not look at what it reads.
+//! Reads a request body once, whole, within its bounds of size, time, pace and memory. A body that
+//! came along with its headers costs no timer, no lock and no copy. It does not look at what it
+//! reads.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -43,7 +44,8 @@ impl HasBudget for Arc<Budget> {
     }
 }
 
-/// The whole body, and what it holds of the budget. A large body counts by itself for as long as it is there.
+/// The whole body, and what it holds of the budget. A large body counts by itself for as long as it
+/// is there.
 pub(crate) async fn read_body<B, P>(
     body: B,
     bounds: BodyBounds<'_>,
@@ -54,7 +56,8 @@ where
     P: HasBudget,
 {
     let mut held = Hold::none(budget);
-    let declared = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let declared =
+        body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     if let Some(bytes) = declared {
         if bytes > bounds.bytes {
             return Err(ListenerError::TooLarge { limit: bounds.bytes });
@@ -66,7 +69,8 @@ where
         held.set(bytes).map_err(full)?;
     }
     let mut body = pin!(body);
-    let mut received = Received { first: Bytes::new(), rest: None, total: 0, declared, limit: bounds.bytes };
+    let mut received =
+        Received { first: Bytes::new(), rest: None, total: 0, declared, limit: bounds.bytes };
     // What is here already.
     let complete = std::future::poll_fn(|cx| {
         loop {
@@ -94,7 +98,8 @@ where
     Ok((received.into_bytes(), held))
 }
 
-/// Takes the part of what has come. A large body waits for it, and is known to those who look for the largest.
+/// Takes the part of what has come. A large body waits for it, and is known to those who look for
+/// the largest.
 async fn count<P: HasBudget>(
     received: &mut Received,
     reader: &mut Reader,
@@ -175,7 +180,8 @@ struct Received {
 }
 
 impl Received {
-    /// Adds a frame, which takes its part of the budget when it is `counted`; `true` at the end of the body.
+    /// Adds a frame, which takes its part of the budget when it is `counted`; `true` at the end of
+    /// the body.
     fn take<E, P>(
         &mut self,
         frame: Option<Result<http_body::Frame<Bytes>, E>>,
@@ -186,7 +192,9 @@ impl Received {
         P: HasBudget,
     {
         let Some(frame) = frame else { return Ok(true) };
-        let Ok(data) = frame.map_err(|_| ListenerError::Broken)?.into_data() else { return Ok(false) };
+        let Ok(data) = frame.map_err(|_| ListenerError::Broken)?.into_data() else {
+            return Ok(false);
+        };
         self.total += data.len();
         if self.total > self.limit {
             return Err(ListenerError::TooLarge { limit: self.limit });

@@ -1,15 +1,17 @@
-//! What the headers of a request have to say: how its body is framed, what it is, what is accepted, and a bearer token, which
-//! is taken out. It knows no paths and nothing of MCP.
+//! What the headers of a request have to say: how its body is framed, what it is, what is accepted,
+//! and a bearer token, which is taken out. It knows no paths and nothing of MCP.
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue, TRANSFER_ENCODING,
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
+    TRANSFER_ENCODING,
 };
 use http::{HeaderMap, Version};
 
 use crate::connection::ConnectionState;
 use crate::error::ListenerError;
 
-/// One way to say where the body ends, and nothing expected that is not done. RFC 9112, 6.1 and 6.3; RFC 9110, 10.1.1.
+/// One way to say where the body ends, and nothing expected that is not done. RFC 9112, 6.1 and
+/// 6.3; RFC 9110, 10.1.1.
 pub(crate) fn check_framing(
     version: Version,
     headers: &HeaderMap,
@@ -29,7 +31,8 @@ pub(crate) fn check_framing(
         return Ok(());
     };
     let several = headers.get_all(TRANSFER_ENCODING).iter().nth(1).is_some();
-    if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || state.content_lengths.any() {
+    if several || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || state.content_lengths.any()
+    {
         return Err(ListenerError::Framing);
     }
     Ok(())
@@ -38,13 +41,15 @@ pub(crate) fn check_framing(
 /// What the headers of a message have to say.
 pub(crate) fn check_post(headers: &HeaderMap) -> Result<(), ListenerError> {
     // The two counts differ only when some header stands several times, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some() {
+    if headers.len() != headers.keys_len() && headers.get_all(CONTENT_TYPE).iter().nth(1).is_some()
+    {
         return Err(ListenerError::ContentTypes);
     }
     if !headers.get(CONTENT_TYPE).is_some_and(|value| is_json(value.as_bytes())) {
         return Err(ListenerError::ContentType);
     }
-    let plain = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    let plain =
+        |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     if !headers.get_all(CONTENT_ENCODING).iter().all(plain) {
         return Err(ListenerError::Encoding);
     }
@@ -60,7 +65,8 @@ fn is_json(value: &[u8]) -> bool {
     let essence = parts.next().unwrap_or_default();
     let utf8 = |part: &[u8]| match part.split_at_checked(b"charset=".len()) {
         Some((name, set)) if name.eq_ignore_ascii_case(b"charset=") => {
-            let set = set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\"")).unwrap_or(set);
+            let set =
+                set.strip_prefix(b"\"").and_then(|set| set.strip_suffix(b"\"")).unwrap_or(set);
             set.eq_ignore_ascii_case(b"utf-8") || set.eq_ignore_ascii_case(b"utf8")
         }
         _ => true,
@@ -68,39 +74,48 @@ fn is_json(value: &[u8]) -> bool {
     essence.eq_ignore_ascii_case(b"application/json") && parts.all(utf8)
 }
 
-/// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero never.
+/// Whether `Accept` is absent or allows one of `types`; `*/*` always counts, a weight of zero
+/// never.
 pub(crate) fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     let values = headers.get_all(ACCEPT);
     // Absent, or what nearly every client sends.
     if values.iter().next().is_none_or(|value| value == "application/json, text/event-stream") {
         return true;
     }
-    values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|range| {
-        let mut parts = range.split(';').map(str::trim);
-        let essence = parts.next().unwrap_or_default();
-        let known = essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
-        let refused = |part: &str| {
-            let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
-            weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
-        };
-        known && !parts.any(refused)
-    })
+    values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(
+        |range| {
+            let mut parts = range.split(';').map(str::trim);
+            let essence = parts.next().unwrap_or_default();
+            let known =
+                essence == "*/*" || types.iter().any(|name| name.eq_ignore_ascii_case(essence));
+            let refused = |part: &str| {
+                let weight = part.strip_prefix("q=").or_else(|| part.strip_prefix("Q="));
+                weight.is_some_and(|weight| weight.parse::<f32>().is_ok_and(|weight| weight <= 0.0))
+            };
+            known && !parts.any(refused)
+        },
+    )
 }
 
-/// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at the query.
+/// Takes the bearer token out of the headers, so that nothing behind can pass it on. Never looks at
+/// the query.
 pub(crate) fn bearer(headers: &mut HeaderMap) -> Result<Option<String>, ListenerError> {
     // The two counts differ only when some header stands several times, which is rare.
-    if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
+    if headers.len() != headers.keys_len() && headers.get_all(AUTHORIZATION).iter().nth(1).is_some()
+    {
         return Err(ListenerError::Authorization);
     }
     Ok(headers.remove(AUTHORIZATION).as_ref().and_then(token))
 }
 
-/// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials too, which are not good.
+/// What stands behind the scheme `Bearer`. An empty text and one that is not UTF-8 are credentials
+/// too, which are not good.
 fn token(value: &HeaderValue) -> Option<String> {
     let (scheme, token) = value.as_bytes().split_at_checked(b"bearer".len())?;
     // RFC 9110, 11.1: the scheme is a token, which may go on.
-    let whole = !token.first().is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    let whole = !token
+        .first()
+        .is_some_and(|&b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     let text = |token| match std::str::from_utf8(token) {
         Ok(text) => text.to_owned(),
         Err(_) => String::from_utf8_lossy(token).into_owned(),

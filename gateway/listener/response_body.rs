@@ -1,6 +1,6 @@
-//! Response bodies: nothing, one text, a text in three chunks, one that comes in, an event stream with signs of life, or another service's.
-//! One concrete type, so that a response costs no box. What is written counts in the account of bytes in flight until the
-//! connection has taken it.
+//! Response bodies: nothing, one text, a text in three chunks, one that comes in, an event stream
+//! with signs of life, or another service's. One concrete type, so that a response costs no box.
+//! What is written counts in the account of bytes in flight until the connection has taken it.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -95,7 +95,12 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    pub(crate) fn new(first: Bytes, events: Events, interval: Duration, active: ActiveRequest) -> Self {
+    pub(crate) fn new(
+        first: Bytes,
+        events: Events,
+        interval: Duration,
+        active: ActiveRequest,
+    ) -> Self {
         // A timer of length zero would never let the stream rest.
         let interval = interval.max(Duration::from_millis(10));
         let written = Instant::now();
@@ -148,8 +153,8 @@ impl EventStream {
         Chunk::new(bytes, Some(Hold::none(self.active.duplicate())))
     }
 
-    /// An event that counts until it is written. Without memory for it, an answer becomes words that say so, and anything
-    /// else is left out.
+    /// An event that counts until it is written. Without memory for it, an answer becomes words
+    /// that say so, and anything else is left out.
     fn counted(&mut self, mut event: Outgoing) -> Option<Chunk> {
         let mut held = Hold::none(self.active.duplicate());
         let large = large_event(&event);
@@ -161,8 +166,12 @@ impl EventStream {
                 None => Chunk::new(event_text(&event), Some(held)),
             });
         }
-        tracing::info!(bytes = event.data.len(), "an event was dropped: limits.bytes_in_flight is reached");
-        event.data = ListenerError::Unread.text(Some(write::id_of_response(event.data.start())?)).into();
+        tracing::info!(
+            bytes = event.data.len(),
+            "an event was dropped: limits.bytes_in_flight is reached"
+        );
+        event.data =
+            ListenerError::Unread.text(Some(write::id_of_response(event.data.start())?)).into();
         Some(Chunk::new(event_text(&event), Some(held)))
     }
 
@@ -175,10 +184,13 @@ impl EventStream {
     }
 }
 
-/// The chunks of an event whose data have a large part that is written without a copy. Data with line breaks have none,
-/// because each of their lines has to be marked.
+/// The chunks of an event whose data have a large part that is written without a copy. Data with
+/// line breaks have none, because each of their lines has to be marked.
 fn large_event(event: &Outgoing) -> Option<[Bytes; 3]> {
-    let (Text::Spliced([head, middle, tail]) | Text::Shared([head, middle, tail])) = &event.data else { return None };
+    let (Text::Spliced([head, middle, tail]) | Text::Shared([head, middle, tail])) = &event.data
+    else {
+        return None;
+    };
     let has_break = |chunk: &Bytes| memchr::memchr2(b'\r', b'\n', chunk).is_some();
     if middle.len() < LARGE || has_break(head) || has_break(middle) || has_break(tail) {
         return None;
@@ -228,7 +240,10 @@ where
     type Data = Chunk;
     type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Chunk>, BoxError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Chunk>, BoxError>>> {
         let chunk = match self.project() {
             Parts::Whole { bytes, held } => Some(std::mem::take(bytes))
                 .filter(|bytes| !bytes.is_empty())
@@ -237,13 +252,17 @@ where
                 let mut left = chunks.iter_mut().filter(|chunk| !chunk.is_empty());
                 left.next().map(|chunk| {
                     // Each of them shows whether the client reads.
-                    let more = left.next().and(held.as_ref()).map(|held| Hold::none(held.by().duplicate()));
+                    let more = left
+                        .next()
+                        .and(held.as_ref())
+                        .map(|held| Hold::none(held.by().duplicate()));
                     let held = more.or_else(|| held.take());
                     Chunk::new(std::mem::take(chunk), held)
                 })
             }
             Parts::Streamed { body, active } => match ready!(body.as_mut().poll_next(cx)) {
-                // A piece shows whether the client reads; the account has what the pieces take already.
+                // A piece shows whether the client reads; the account has what the pieces take
+                // already.
                 Some(Ok(piece)) => Some(Chunk::new(piece, Some(Hold::none(active.duplicate())))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 None => None,
@@ -270,7 +289,9 @@ where
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole { bytes, .. } => SizeHint::with_exact(bytes.len() as u64),
-            Self::Spliced { chunks, .. } => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
+            Self::Spliced { chunks, .. } => {
+                SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum())
+            }
             Self::Streamed { .. } | Self::Events { .. } => SizeHint::default(),
             Self::Fallback { body } => body.size_hint(),
         }
@@ -290,7 +311,9 @@ pub(crate) fn build_response<B>(
             let held = Some(held);
             let body = match body {
                 Text::Whole(bytes) => ResponseBody::Whole { bytes, held },
-                Text::Spliced(chunks) | Text::Shared(chunks) => ResponseBody::Spliced { chunks, held },
+                Text::Spliced(chunks) | Text::Shared(chunks) => {
+                    ResponseBody::Spliced { chunks, held }
+                }
             };
             assemble_response(status, headers, body)
         }
@@ -300,10 +323,13 @@ pub(crate) fn build_response<B>(
             let active = held.by().duplicate();
             assemble_response(StatusCode::OK, headers, ResponseBody::Streamed { body, active })
         }
-        Reply::Empty { status, headers } => assemble_response(status, headers, ResponseBody::empty()),
-        Reply::Stream { headers, events } => {
-            stream(headers, EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()))
+        Reply::Empty { status, headers } => {
+            assemble_response(status, headers, ResponseBody::empty())
         }
+        Reply::Stream { headers, events } => stream(
+            headers,
+            EventStream::new(Bytes::new(), events, keep_alive, held.by().duplicate()),
+        ),
     }
 }
 
@@ -345,7 +371,10 @@ pub(crate) fn assemble_response<B>(
 }
 
 /// The answer to OPTIONS: what may be sent here, to a page and to anybody else.
-pub(crate) fn answer_preflight<B>(request: &HeaderMap, methods: &'static str) -> Response<ResponseBody<B>> {
+pub(crate) fn answer_preflight<B>(
+    request: &HeaderMap,
+    methods: &'static str,
+) -> Response<ResponseBody<B>> {
     let mut headers = HeaderMap::new();
     headers.insert(ALLOW, HeaderValue::from_static(methods));
     if request.contains_key(http::header::ORIGIN) {

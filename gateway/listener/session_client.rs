@@ -1,5 +1,6 @@
-//! Plays the part of a Streamable HTTP client towards a [`Handler`], for transports that have no headers of their own:
-//! keeps the session id that `initialize` brought and pours replies into one line of messages.
+//! Plays the part of a Streamable HTTP client towards a [`Handler`], for transports that have no
+//! headers of their own: keeps the session id that `initialize` brought and pours replies into one
+//! line of messages.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use lockgate_proxy::transport::{Endpoint, Events, Exchange, ExchangeKind, Reply,
 use tokio::sync::mpsc;
 
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::exchange_handler::Handler;
 
 /// Messages that wait for a client that reads slowly.
 const BUFFER: usize = 64;
@@ -64,7 +65,8 @@ impl SessionClient {
     }
 }
 
-/// Where messages wait, one after another, for a client that reads them. Each counts in the account of bytes in flight.
+/// Where messages wait, one after another, for a client that reads them. Each counts in the account
+/// of bytes in flight.
 #[derive(Clone)]
 pub(crate) struct MessageQueue {
     out: mpsc::Sender<QueuedMessage>,
@@ -83,18 +85,23 @@ impl MessageQueue {
         (Self { out, budget: Arc::clone(budget) }, texts)
     }
 
-    /// Waits for room; `false` when nobody reads any more. Without memory for it, an answer becomes words that say so, and
-    /// any other large message is left out.
+    /// Waits for room; `false` when nobody reads any more. Without memory for it, an answer becomes
+    /// words that say so, and any other large message is left out.
     pub(crate) async fn send(&self, text: Text) -> bool {
         let mut held = Hold::none(Arc::clone(&self.budget));
         let text = match held.admit(text.own_len().saturating_add(OVERHEAD)) {
             Ok(()) => text,
             Err(_) => {
-                tracing::info!(bytes = text.len(), "a message was dropped: limits.bytes_in_flight is reached");
+                tracing::info!(
+                    bytes = text.len(),
+                    "a message was dropped: limits.bytes_in_flight is reached"
+                );
                 match write::id_of_response(text.start()) {
                     Some(id) => Text::Whole(ListenerError::Unread.text(Some(id))),
                     // The answers to a batch.
-                    None if text.start().starts_with(b"[") => Text::Whole(ListenerError::Unread.text(None)),
+                    None if text.start().starts_with(b"[") => {
+                        Text::Whole(ListenerError::Unread.text(None))
+                    }
                     None => return true,
                 }
             }
@@ -117,8 +124,8 @@ pub(crate) fn find_session_id(reply: &Reply) -> Option<HeaderValue> {
     headers.get(SESSION).cloned()
 }
 
-/// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without any is the silence
-/// that a cancelled request gets.
+/// Hands on every message of a reply. Gives `false` when the reply can have none; a stream without
+/// any is the silence that a cancelled request gets.
 pub(crate) async fn forward_reply(reply: Reply, out: &MessageQueue) -> bool {
     match reply {
         Reply::Message { body, .. } => !body.is_empty() && out.send(body).await,

@@ -1,5 +1,6 @@
-//! The slots of connections: of all together, and of one address. When they run out, the idlest connection of somebody who
-//! has not shown a credential goes, so that silent strangers keep nobody out. It never touches one on which something runs.
+//! The slots of connections: of all together, and of one address. When they run out, the idlest
+//! connection of somebody who has not shown a credential goes, so that silent strangers keep nobody
+//! out. It never touches one on which something runs.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,7 +33,8 @@ pub(crate) struct Slot {
 /// One address has as many connections as it may have, and needs all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressFull {
-    /// When one of them may go, if they stay idle that are idle now. Of those that are busy nobody knows.
+    /// When one of them may go, if they stay idle that are idle now. Of those that are busy nobody
+    /// knows.
     pub retry_after: Option<Duration>,
 }
 
@@ -40,7 +42,13 @@ impl Slots {
     pub(crate) fn new(all: usize, per_address: usize) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
         let permits = Arc::new(Semaphore::new(all));
-        Arc::new(Self { permits, all, per_address, addresses: Mutex::default(), loops: Mutex::default() })
+        Arc::new(Self {
+            permits,
+            all,
+            per_address,
+            addresses: Mutex::default(),
+            loops: Mutex::default(),
+        })
     }
 
     pub(crate) fn add_loop(&self, connections: &Arc<Connections>) {
@@ -67,7 +75,8 @@ impl Slots {
         Ok(Some(Slot { slots: Arc::clone(self), address, _permit: permit }))
     }
 
-    /// Ends some idle connections, so that slots become free soon. Gives the number of those that are about to end.
+    /// Ends some idle connections, so that slots become free soon. Gives the number of those that
+    /// are about to end.
     pub(crate) fn make_room(&self) -> usize {
         self.evict(1, self.all, None)
     }
@@ -86,13 +95,16 @@ impl Slots {
 
     fn time_until_idle(&self, address: IpAddr) -> Option<Duration> {
         let loops = self.loops.lock();
-        let times =
-            loops.iter().filter_map(Weak::upgrade).filter_map(|connections| connections.time_until_idle(address));
+        let times = loops
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter_map(|connections| connections.time_until_idle(address));
         times.min()
     }
 
-    /// Ends connections, unless so many as are wanted are about to end already: their slots come back in a moment. Several
-    /// at once, so that a flood does not cost a look at all of them each time. Gives the number of those about to end.
+    /// Ends connections, unless so many as are wanted are about to end already: their slots come
+    /// back in a moment. Several at once, so that a flood does not cost a look at all of them each
+    /// time. Gives the number of those about to end.
     fn evict(&self, wanted: usize, of: usize, address: Option<IpAddr>) -> usize {
         let (mut leaving, mut candidates) = (0, Vec::new());
         for connections in self.loops.lock().iter().filter_map(Weak::upgrade) {
@@ -102,8 +114,9 @@ impl Slots {
             return leaving;
         }
         let some = (of / 64).max(wanted - leaving).min(candidates.len());
-        let idlest =
-            |candidate: &EvictionCandidate| (candidate.authenticated, Reverse(candidate.ticks), candidate.number);
+        let idlest = |candidate: &EvictionCandidate| {
+            (candidate.authenticated, Reverse(candidate.ticks), candidate.number)
+        };
         if some < candidates.len() {
             candidates.select_nth_unstable_by_key(some, idlest);
         }

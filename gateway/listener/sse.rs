@@ -1,6 +1,7 @@
-//! HTTP+SSE (2024-11-05), for clients that never learned anything newer: a GET opens a stream, messages are POSTed beside
-//! it and answered on it. Each stream is one legacy session of the proxy, and belongs to the principal that opened it.
-//! A session id alone grants nothing, and a lost stream ends its session and its calls.
+//! HTTP+SSE (2024-11-05), for clients that never learned anything newer: a GET opens a stream,
+//! messages are POSTed beside it and answered on it. Each stream is one legacy session of the
+//! proxy, and belongs to the principal that opened it. A session id alone grants nothing, and a
+//! lost stream ends its session and its calls.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -21,8 +22,8 @@ use tokio::sync::mpsc;
 use crate::connection::ActiveRequest;
 use crate::context::{ConnectionContext, ListenerResponse};
 use crate::error::ListenerError;
+use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::handler::Handler;
 use crate::request_headers::check_post;
 use crate::response_body::{EventStream, answer_preflight, build_response, stream};
 use crate::session_client::{self, MessageQueue, QueuedMessage, SESSION, SessionClient};
@@ -61,8 +62,18 @@ pub(crate) async fn open_stream<H: Handler, F: Fallback>(
     let mut first = BytesMut::new();
     sse::endpoint(&mut first, &format!("/messages?session={id}"));
     let sessions = Arc::clone(&context.listener.sessions);
-    let events = Messages { messages, id, owner, sessions, handler: Arc::clone(&context.handler), _place: place };
-    Ok(stream(HeaderMap::new(), EventStream::new(first.freeze(), Box::pin(events), keep_alive, active)))
+    let events = Messages {
+        messages,
+        id,
+        owner,
+        sessions,
+        handler: Arc::clone(&context.handler),
+        _place: place,
+    };
+    Ok(stream(
+        HeaderMap::new(),
+        EventStream::new(first.freeze(), Box::pin(events), keep_alive, active),
+    ))
 }
 
 /// `POST /messages?session=…`: requests are answered on the stream, everything else at once.
@@ -84,11 +95,18 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
     let endpoint = found.as_ref().map_or(&Endpoint::All, |session| &session.owner.caller.endpoint);
     let principal = match context.identify(endpoint, &credentials).await {
         Ok(principal) => principal,
-        Err(reply) => return Ok(build_response(reply, keep_alive, Hold::none(context.state.begin_request()))),
+        Err(reply) => {
+            return Ok(build_response(
+                reply,
+                keep_alive,
+                Hold::none(context.state.begin_request()),
+            ));
+        }
     };
     // Unknown and foreign look alike.
     let session = found?.of(&principal)?;
-    let (body, held) = context.read_body(body, &principal, Arc::clone(context.handler.budget())).await?;
+    let (body, held) =
+        context.read_body(body, &principal, Arc::clone(context.handler.budget())).await?;
 
     headers.remove(SESSION);
     if let Some(proxied) = session.owner.proxied.lock().clone() {
@@ -112,7 +130,12 @@ pub(crate) async fn answer_message<H: Handler, F: Fallback>(
 }
 
 /// Answers a request on the stream of its session, for as long as somebody reads that stream.
-async fn begin_answer<H: Handler>(handler: Arc<H>, session: Session, exchange: Exchange, held: Hold) {
+async fn begin_answer<H: Handler>(
+    handler: Arc<H>,
+    session: Session,
+    exchange: Exchange,
+    held: Hold,
+) {
     let gone = session.out.clone();
     let work = async move {
         let reply = handler.handle(exchange).await;
@@ -152,7 +175,8 @@ impl<H: Handler> Stream for Messages<H> {
     type Item = Outgoing;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Outgoing>> {
-        let outgoing = |waiting: QueuedMessage| Outgoing { data: waiting.text, ..Outgoing::default() };
+        let outgoing =
+            |waiting: QueuedMessage| Outgoing { data: waiting.text, ..Outgoing::default() };
         self.messages.poll_recv(cx).map(|waiting| waiting.map(outgoing))
     }
 }

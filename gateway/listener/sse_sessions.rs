@@ -1,4 +1,5 @@
-//! The open streams of HTTP+SSE, by the id that their messages carry. Whoever holds an id alone gets nothing.
+//! The open streams of HTTP+SSE, by the id that their messages carry. Whoever holds an id alone
+//! gets nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use lockgate_proxy::transport::{ExchangeKind, Reply};
 use parking_lot::Mutex;
 
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::exchange_handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient};
 
 /// The open streams of a listener.
@@ -47,7 +48,8 @@ impl Sessions {
         getrandom::fill(&mut random).map_err(|_| ListenerError::Busy)?;
         let id = format!("{:032x}", u128::from_le_bytes(random));
         let mut open = self.open.lock();
-        let open = open.as_mut().filter(|open| open.len() < self.max).ok_or(ListenerError::Streams)?;
+        let open =
+            open.as_mut().filter(|open| open.len() < self.max).ok_or(ListenerError::Streams)?;
         open.insert(id.clone(), session);
         Ok(id)
     }
@@ -68,19 +70,31 @@ impl Sessions {
 impl Session {
     /// The session, if it is this principal's.
     pub(crate) fn of(self, principal: &Principal) -> Result<Self, ListenerError> {
-        if self.owner.caller.principal == *principal { Ok(self) } else { Err(ListenerError::NoSession) }
+        if self.owner.caller.principal == *principal {
+            Ok(self)
+        } else {
+            Err(ListenerError::NoSession)
+        }
     }
 
     /// Remembers the session that `initialize` brought, and forwards what it says outside calls.
     pub(crate) fn adopt<H: Handler>(&self, reply: &Reply, handler: &Arc<H>) {
         let Some(proxied) = session_client::find_session_id(reply) else { return };
-        if self.owner.proxied.lock().replace(proxied.clone()).is_some_and(|before| before == proxied) {
+        if self
+            .owner
+            .proxied
+            .lock()
+            .replace(proxied.clone())
+            .is_some_and(|before| before == proxied)
+        {
             return;
         }
         let (session, handler) = (self.clone(), Arc::clone(handler));
         tokio::spawn(async move {
             let forward = async {
-                if let Some(events) = session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await {
+                if let Some(events) =
+                    session.owner.caller.listen(&*handler, ExchangeKind::Listen, &proxied).await
+                {
                     session_client::forward_events(events, &session.out).await;
                 }
             };

@@ -1,6 +1,6 @@
-//! MCP over stdin and stdout, both eras interleaved: every message is judged by itself. Legacy ones share one session of
-//! the proxy; modern ones get the headers that HTTP would have given them, so that the proxy has one path for all.
-//! Nothing but MCP is written to stdout.
+//! MCP over stdin and stdout, both eras interleaved: every message is judged by itself. Legacy ones
+//! share one session of the proxy; modern ones get the headers that HTTP would have given them, so
+//! that the proxy has one path for all. Nothing but MCP is written to stdout.
 
 mod lines;
 
@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, Id, JoinSet};
 
 use crate::error::ListenerError;
-use crate::handler::Handler;
+use crate::exchange_handler::Handler;
 use crate::session_client::{self, MessageQueue, SessionClient, text};
 
 use self::lines::{Line, Lines};
@@ -45,14 +45,15 @@ pub struct Stdio {
     pub line_bytes: usize,
     /// Nesting of one message.
     pub depth: usize,
-    /// Requests that are worked on at once, and streams that stay open; one more is answered with an error.
+    /// Requests that are worked on at once, and streams that stay open; one more is answered with
+    /// an error.
     pub requests: usize,
     /// How long running requests may take after the input has ended.
     pub grace: Duration,
 }
 
-/// Serves one client until its input ends or `shutdown` is ready, then lets requests finish within the grace time.
-/// Gives the number of requests that were cut.
+/// Serves one client until its input ends or `shutdown` is ready, then lets requests finish within
+/// the grace time. Gives the number of requests that were cut.
 ///
 /// # Errors
 /// Reading from or writing to the client failed.
@@ -76,8 +77,8 @@ where
     let Ok(principal) = handler.identify(&endpoint, &credentials).await else {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     };
-    let mut connection =
-        StdioConnection::new(handler, SessionClient { peer: Peer::Stdio, principal, endpoint }, limits, out);
+    let caller = SessionClient { peer: Peer::Stdio, principal, endpoint };
+    let mut connection = StdioConnection::new(handler, caller, limits, out);
     let mut shutdown = std::pin::pin!(shutdown);
     let (told, ended) = loop {
         tokio::select! {
@@ -89,7 +90,9 @@ where
                 connection.end_session().await;
                 return written.unwrap_or_else(|error| Err(io::Error::other(error))).map(|()| 0);
             }
-            Some(done) = connection.running.join_next_with_id() => connection.forget(done.map_or_else(|e| e.id(), |(id, ())| id)),
+            Some(done) = connection.running.join_next_with_id() => {
+                connection.forget(done.map_or_else(|error| error.id(), |(id, ())| id));
+            }
             line = lines.next() => match line {
                 Ok(Some(line)) => connection.take(line).await,
                 Ok(None) => break (false, Ok(())),
@@ -97,7 +100,7 @@ where
             },
         }
     };
-    // Who has closed stdin may still read answers; who says so a second time does not wait for them.
+    // Who has closed stdin may still read answers; who says so again does not wait for them.
     let hurry = async { if told { std::future::pending().await } else { shutdown.await } };
     let cut = connection.finish(hurry).await;
     drop(connection);
@@ -149,7 +152,9 @@ impl<H: Handler> StdioConnection<H> {
         let line = match line {
             Line::Text(line) => line,
             Line::TooLong => {
-                return self.refuse(ListenerError::TooLarge { limit: self.limits.line_bytes }, None).await;
+                return self
+                    .refuse(ListenerError::TooLarge { limit: self.limits.line_bytes }, None)
+                    .await;
             }
         };
         match jsonrpc::parse(line.clone(), self.limits.depth, SentBy::Client) {
@@ -165,8 +170,9 @@ impl<H: Handler> StdioConnection<H> {
     async fn request(&mut self, request: Request) {
         let id = request.id_bytes();
         if self.is_modern(&request) {
-            let exchange =
-                self.caller.with_headers(ExchangeKind::Post(request.text.clone()), standard_headers(&request));
+            let exchange = self
+                .caller
+                .with_headers(ExchangeKind::Post(request.text.clone()), standard_headers(&request));
             let waits = request.method == Method::Listen;
             return self.start(Job { exchange, answer: Some(id), modern: true, waits }).await;
         }
@@ -175,7 +181,10 @@ impl<H: Handler> StdioConnection<H> {
             _ if self.session.is_some() => self.legacy(request.text, Some(id)).await,
             Method::Ping => self.say(write::result(&id, b"{}")).await,
             _ => {
-                let words = format!("`_meta` lacks `{}`, and no session was initialized", meta::PROTOCOL_VERSION);
+                let words = format!(
+                    "`_meta` lacks `{}`, and no session was initialized",
+                    meta::PROTOCOL_VERSION
+                );
                 let answer = write::error(Some(&id), code::INVALID_PARAMS, &words, None);
                 self.no_session(words);
                 self.say(answer).await;
@@ -192,7 +201,8 @@ impl<H: Handler> StdioConnection<H> {
         }
         if self.is_modern(notification) {
             let headers = standard_headers(notification);
-            let exchange = self.caller.with_headers(ExchangeKind::Post(notification.text.clone()), headers);
+            let exchange =
+                self.caller.with_headers(ExchangeKind::Post(notification.text.clone()), headers);
             return self.start(Job { exchange, answer: None, modern: true, waits: false }).await;
         }
         if let Some(session) = self.session.clone() {
@@ -206,17 +216,24 @@ impl<H: Handler> StdioConnection<H> {
         }
     }
 
-    /// Whether a message describes itself. Legacy clients that decorate theirs with a legacy version do not.
+    /// Whether a message describes itself. Legacy clients that decorate theirs with a legacy
+    /// version do not.
     fn is_modern(&self, request: &Request) -> bool {
-        let legacy = |version: &str| Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy);
+        let legacy = |version: &str| {
+            Revision::parse(version).is_some_and(|revision| revision.era() == Era::Legacy)
+        };
         request.meta(meta::PROTOCOL_VERSION).is_some()
-            && !(self.session.is_some() && request.meta_str(meta::PROTOCOL_VERSION).is_some_and(|v| legacy(&v)))
+            && !(self.session.is_some()
+                && request.meta_str(meta::PROTOCOL_VERSION).is_some_and(|v| legacy(&v)))
     }
 
-    /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new session.
+    /// The handshake. Nothing else is read meanwhile, because what follows belongs to the new
+    /// session.
     async fn initialize(&mut self, text: Bytes, id: &[u8]) {
         let exchange = self.caller.exchange(ExchangeKind::Post(text), None);
-        let Ok(reply) = tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.handler.handle(exchange))).await
+        let Ok(reply) =
+            tokio::time::timeout(HANDSHAKE, within(Tag::new(None), self.handler.handle(exchange)))
+                .await
         else {
             return self.refuse(ListenerError::Busy, Some(id)).await;
         };
@@ -234,7 +251,8 @@ impl<H: Handler> StdioConnection<H> {
 
     /// Forwards what the legacy session says outside calls.
     fn listen(&mut self, session: HeaderValue) {
-        let (caller, handler, out) = (self.caller.clone(), Arc::clone(&self.handler), self.out.clone());
+        let (caller, handler, out) =
+            (self.caller.clone(), Arc::clone(&self.handler), self.out.clone());
         self.spawn(Bytes::new(), true, async move {
             if let Some(events) = caller.listen(&*handler, ExchangeKind::Get, &session).await {
                 session_client::forward_events(events, &out).await;
@@ -242,11 +260,14 @@ impl<H: Handler> StdioConnection<H> {
         });
     }
 
-    /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task if it takes longer.
+    /// Begins a job at once, so that what is sent next cannot overtake it, and leaves it to a task
+    /// if it takes longer.
     async fn start(&mut self, job: Job) {
         let Job { exchange, answer, modern, waits } = job;
         if answer.is_some() && self.running.len() >= self.limits.requests {
-            return self.refuse(ListenerError::Busy, answer.as_deref().filter(|id| !id.is_empty())).await;
+            return self
+                .refuse(ListenerError::Busy, answer.as_deref().filter(|id| !id.is_empty()))
+                .await;
         }
         let id = answer.clone().filter(|_| modern).unwrap_or_default();
         let (handler, out) = (Arc::clone(&self.handler), self.out.clone());
@@ -300,9 +321,13 @@ impl<H: Handler> StdioConnection<H> {
         }
     }
 
-    /// Lets requests finish within the grace time, or until `hurry`; gives the number of those that did not.
+    /// Lets requests finish within the grace time, or until `hurry`; gives the number of those that
+    /// did not.
     async fn finish(&mut self, hurry: impl Future<Output = ()>) -> usize {
-        self.flights.values().filter(|flight| flight.waits).for_each(|flight| flight.handle.abort());
+        self.flights
+            .values()
+            .filter(|flight| flight.waits)
+            .for_each(|flight| flight.handle.abort());
         let all = async { while self.running.join_next().await.is_some() {} };
         let cut = tokio::select! {
             () = all => 0,

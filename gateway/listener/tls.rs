@@ -1,5 +1,6 @@
-//! The server's certificate and the authorities of client certificates: read from PEM files, all read again when one of
-//! them changes. Files that do not load leave those in use in place. Which clients may call is not decided here.
+//! The server's certificate and the authorities of client certificates: read from PEM files, all
+//! read again when one of them changes. Files that do not load leave those in use in place. Which
+//! clients may call is not decided here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +77,9 @@ impl ServerCertificate {
                 self.current.store(Arc::new(config));
                 tracing::info!(cert = %self.files.cert.display(), "certificate loaded again");
             }
-            Err(error) => tracing::warn!(%error, "certificate not loaded: the previous one stays in use"),
+            Err(error) => {
+                tracing::warn!(%error, "certificate not loaded: the previous one stays in use")
+            }
         }
     }
 }
@@ -87,7 +90,9 @@ fn take_stamps(files: &Tls) -> [FileStamp; 3] {
 }
 
 /// What the client's verified certificate says, if it showed one.
-pub(crate) fn read_client_certificate(connection: &ServerConnection) -> Result<Option<Arc<Certificate>>, Nameless> {
+pub(crate) fn read_client_certificate(
+    connection: &ServerConnection,
+) -> Result<Option<Arc<Certificate>>, Nameless> {
     let shown = connection.peer_certificates().and_then(|chain| chain.first());
     shown.map(|certificate| Certificate::read(certificate).map(Arc::new)).transpose()
 }
@@ -118,7 +123,8 @@ fn load_config(files: &Tls) -> Result<ServerConfig, TlsError> {
         Some(clients) => make_verifier(clients, Arc::clone(&provider))?,
         None => WebPkiClientVerifier::no_client_auth(),
     };
-    // A new configuration has a new memory of sessions: what another set of authorities let in is not resumed.
+    // A new configuration has a new memory of sessions: what another set of authorities let in is
+    // not resumed.
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(pair)?
@@ -136,7 +142,9 @@ fn make_verifier(
     let path = || clients.ca.clone();
     let file = |cause| TlsError::File { path: path(), cause };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(&clients.ca).map_err(file)?.take(MAX_AUTHORITIES) {
+    for certificate in
+        CertificateDer::pem_file_iter(&clients.ca).map_err(file)?.take(MAX_AUTHORITIES)
+    {
         let added = roots.add(certificate.map_err(file)?);
         added.map_err(|cause| TlsError::Authority { path: path(), cause })?;
     }

@@ -1,5 +1,6 @@
-//! The account of request bodies that are still on their way: how many slow ones, and how many bytes, one connection and one
-//! principal may have. A body that came along with its headers is never counted here.
+//! The account of request bodies that are still on their way: how many slow ones, and how many
+//! bytes, one connection and one principal may have. A body that came along with its headers is
+//! never counted here.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -55,7 +56,11 @@ impl UnfinishedBodies {
     }
 
     /// A body of this connection and principal that has begun to come.
-    pub(crate) fn begin<'a>(&'a self, connection: &'a ConnectionUsage, principal: u64) -> UnfinishedBody<'a> {
+    pub(crate) fn begin<'a>(
+        &'a self,
+        connection: &'a ConnectionUsage,
+        principal: u64,
+    ) -> UnfinishedBody<'a> {
         UnfinishedBody { all: self, connection, principal, slow: None, bytes: 0 }
     }
 }
@@ -92,12 +97,16 @@ impl UnfinishedBody<'_> {
         let limits = &self.all.limits;
         let mut of_connection = self.connection.slow.lock();
         if of_connection.len() >= limits.slow_per_connection {
-            return Err(ListenerError::ConnectionBodies { retry_after: time_until_first(&of_connection) });
+            return Err(ListenerError::ConnectionBodies {
+                retry_after: time_until_first(&of_connection),
+            });
         }
         let mut principals = self.all.principals.lock();
         let usage = principals.entry(self.principal).or_default();
         if usage.slow.len() >= limits.slow_per_principal {
-            return Err(ListenerError::PrincipalBodies { retry_after: time_until_first(&usage.slow) });
+            return Err(ListenerError::PrincipalBodies {
+                retry_after: time_until_first(&usage.slow),
+            });
         }
         of_connection.push(end);
         usage.slow.push(end);

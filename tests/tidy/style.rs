@@ -76,12 +76,12 @@ struct Counts {
 
 /// What each crate has at most: dense statements, bound closures, bound tuples, long lines. These numbers only sink.
 const AT_MOST: [(&str, [usize; 4]); 14] = [
-    ("admin", [0, 1, 0, 6]),
+    ("admin", [0, 1, 0, 0]),
     ("admission", [0, 3, 0, 42]),
     ("authn", [6, 14, 5, 111]),
     ("config", [34, 38, 13, 365]),
     ("egress", [0, 5, 2, 92]),
-    ("listener", [5, 20, 16, 228]),
+    ("listener", [5, 20, 16, 2]),
     ("policy", [36, 102, 37, 954]),
     ("protocol", [13, 25, 8, 176]),
     ("proxy", [17, 56, 4, 495]),

@@ -30,7 +30,10 @@ async fn ask(fake: &Arc<Fake>, method: &str, path: &str) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     let response = router.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
-    (status, String::from_utf8(to_bytes(response.into_body(), 65536).await.unwrap().to_vec()).unwrap())
+    (
+        status,
+        String::from_utf8(to_bytes(response.into_body(), 65536).await.unwrap().to_vec()).unwrap(),
+    )
 }
 
 #[tokio::test]
@@ -40,7 +43,10 @@ async fn readiness_follows_the_life_cycle() {
     assert_eq!(ask(&fake, "GET", "/healthz").await, (200, "ok\n".into()));
     fake.0.ready();
     let (status, body) = ask(&fake, "GET", "/readyz").await;
-    assert_eq!((status, body.as_str()), (200, r#"{"state":"ready","servers":{"connected":2,"failed":1}}"#));
+    assert_eq!(
+        (status, body.as_str()),
+        (200, r#"{"state":"ready","servers":{"connected":2,"failed":1}}"#)
+    );
     fake.0.shut_down();
     assert_eq!(ask(&fake, "GET", "/readyz").await.0, 503);
     assert_eq!(ask(&fake, "GET", "/healthz").await.0, 200);

@@ -1,5 +1,5 @@
-//! Counts the `Content-Length` lines in what a client sends over HTTP/1, because the parser drops the header where a
-//! `Transfer-Encoding` stands beside it. It changes nothing of what it reads.
+//! Counts the `Content-Length` lines in what a client sends over HTTP/1, because the parser drops
+//! the header where a `Transfer-Encoding` stands beside it. It changes nothing of what it reads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -24,17 +24,28 @@ pub(crate) struct EvictionCandidate {
 impl EvictionCandidate {
     /// Ends it: of somebody known at once if nothing has begun, of a stranger whatever it does.
     pub(crate) fn evict(&self) {
-        self.state.close(if self.authenticated { CloseReason::Graceful } else { CloseReason::Abort });
+        self.state.close(if self.authenticated {
+            CloseReason::Graceful
+        } else {
+            CloseReason::Abort
+        });
     }
 }
 
 impl Connections {
-    /// Adds the connections that may go when slots run out. Gives the number of those that are about to end.
-    pub(crate) fn collect_idle(&self, address: Option<IpAddr>, candidates: &mut Vec<EvictionCandidate>) -> usize {
+    /// Adds the connections that may go when slots run out. Gives the number of those that are
+    /// about to end.
+    pub(crate) fn collect_idle(
+        &self,
+        address: Option<IpAddr>,
+        candidates: &mut Vec<EvictionCandidate>,
+    ) -> usize {
         let mut leaving = 0;
         for (number, tracked) in &*self.open.lock() {
             let state = &tracked.state;
-            if address.is_some_and(|address| address != state.address) || state.active.load(Ordering::Relaxed) > 0 {
+            if address.is_some_and(|address| address != state.address)
+                || state.active.load(Ordering::Relaxed) > 0
+            {
                 continue;
             }
             match state.close_reason() {
@@ -49,7 +60,12 @@ impl Connections {
             let authenticated = state.authenticated.load(Ordering::Relaxed);
             if !authenticated || tracked.phase == Phase::Idle && tracked.waited >= SPARED {
                 let (number, ticks) = (*number, tracked.ticks);
-                candidates.push(EvictionCandidate { authenticated, ticks, number, state: Arc::clone(state) });
+                candidates.push(EvictionCandidate {
+                    authenticated,
+                    ticks,
+                    number,
+                    state: Arc::clone(state),
+                });
             }
         }
         leaving

@@ -1,7 +1,8 @@
-//! Tells a client of HTTP/1.1 that has only ended its own side, and waits for its answer, from one that has left: both send a
-//! FIN, but what is written to the latter is answered with RST, and the next write fails. So something harmless is written
-//! while the exchange runs: `100 Continue` before the answer has begun (RFC 9110, 15.2: every client takes interim
-//! responses), a comment in an event stream. HTTP/1.0 has neither: there, a client that ends its side has left.
+//! Tells a client of HTTP/1.1 that has only ended its own side, and waits for its answer, from one
+//! that has left: both send a FIN, but what is written to the latter is answered with RST, and the
+//! next write fails. So something harmless is written while the exchange runs: `100 Continue`
+//! before the answer has begun (RFC 9110, 15.2: every client takes interim responses), a comment in
+//! an event stream. HTTP/1.0 has neither: there, a client that ends its side has left.
 
 use std::io;
 use std::pin::Pin;
@@ -14,8 +15,9 @@ use tokio::time::{Instant, Sleep};
 use super::state::ConnectionState;
 
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// How long after the end of what a client sends it is first asked, and then how long until the next time, which doubles.
-/// One that has left is noticed at the second, so after 0.3 s, or two round trips if they take longer.
+/// How long after the end of what a client sends it is first asked, and then how long until the
+/// next time, which doubles. One that has left is noticed at the second, so after 0.3 s, or two
+/// round trips if they take longer.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest time between two questions.
 const LAST: Duration = Duration::from_secs(15);
@@ -23,7 +25,8 @@ const LAST: Duration = Duration::from_secs(15);
 /// What is known of the end of what a client sends, while one of its exchanges runs.
 #[derive(Default)]
 pub(super) struct HalfClose {
-    /// The first byte of the next request. While it waits, nothing further is read, and so no end is seen.
+    /// The first byte of the next request. While it waits, nothing further is read, and so no end
+    /// is seen.
     ahead: Option<u8>,
     ended: Option<Box<Ended>>,
 }
@@ -37,7 +40,8 @@ struct Ended {
 }
 
 impl HalfClose {
-    /// Looks whether the client is still there; call it when nothing else is half written. An error means that it has left.
+    /// Looks whether the client is still there; call it when nothing else is half written. An error
+    /// means that it has left.
     pub(super) fn poll<T>(
         &mut self,
         mut io: Pin<&mut T>,
@@ -74,7 +78,11 @@ impl HalfClose {
     }
 
     /// Writes what has to come before anything else is written.
-    pub(super) fn poll_before_write<T>(&mut self, io: Pin<&mut T>, cx: &mut Context<'_>) -> Poll<io::Result<()>>
+    pub(super) fn poll_before_write<T>(
+        &mut self,
+        io: Pin<&mut T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>>
     where
         T: AsyncWrite,
     {
@@ -93,8 +101,13 @@ impl HalfClose {
         }
     }
 
-    /// Whether the client has ended its side. TLS calls a connection that ends without a goodbye an error.
-    fn poll_end<T: AsyncRead>(&mut self, io: Pin<&mut T>, cx: &mut Context<'_>) -> io::Result<bool> {
+    /// Whether the client has ended its side. TLS calls a connection that ends without a goodbye an
+    /// error.
+    fn poll_end<T: AsyncRead>(
+        &mut self,
+        io: Pin<&mut T>,
+        cx: &mut Context<'_>,
+    ) -> io::Result<bool> {
         if self.ahead.is_some() {
             return Ok(false);
         }
@@ -116,7 +129,11 @@ impl Ended {
         Self { timer: Box::pin(tokio::time::sleep(FIRST)), pause: FIRST, interim: b"" }
     }
 
-    fn poll_write<T: AsyncWrite>(&mut self, mut io: Pin<&mut T>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write<T: AsyncWrite>(
+        &mut self,
+        mut io: Pin<&mut T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
         while !self.interim.is_empty() {
             let written = ready!(io.as_mut().poll_write(cx, self.interim))?;
             if written == 0 {

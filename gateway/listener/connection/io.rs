@@ -1,4 +1,5 @@
-//! A connection's bytes on their way, noted in its state: above TLS what comes in, below it what the peer really takes.
+//! A connection's bytes on their way, noted in its state: above TLS what comes in, below it what
+//! the peer really takes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,10 +13,12 @@ use super::half_close::HalfClose;
 use super::state::{CloseReason, ConnectionState};
 
 /// What is written to a client that does not finish its headers.
-const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const LATE: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 pin_project_lite::pin_project! {
-    /// A connection's bytes as HTTP sees them: what comes is noted in its state, and a late client is told so.
+    /// A connection's bytes as HTTP sees them: what comes is noted in its state, and a late client
+    /// is told so.
     pub(crate) struct HttpIo<T> {
         #[pin]
         io: T,
@@ -28,12 +31,22 @@ pin_project_lite::pin_project! {
 
 impl<T> HttpIo<T> {
     pub(crate) fn new(io: T, state: Arc<ConnectionState>) -> Self {
-        Self { io, state, late: 0, scan: ContentLengthScanner::default(), half_close: HalfClose::default() }
+        Self {
+            io,
+            state,
+            late: 0,
+            scan: ContentLengthScanner::default(),
+            half_close: HalfClose::default(),
+        }
     }
 }
 
 impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let mut this = self.project();
         if this.state.close_reason() == CloseReason::LateHeaders {
             while this.state.received.load(Ordering::Relaxed) && *this.late < LATE.len() {
@@ -64,7 +77,11 @@ impl<T: AsyncRead + AsyncWrite> AsyncRead for HttpIo<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite> AsyncWrite for HttpIo<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         let mut this = self.project();
         ready!(this.half_close.poll_before_write(this.io.as_mut(), cx))?;
         this.io.poll_write(cx, buf)
@@ -114,7 +131,11 @@ impl<T> MeteredSocket<T> {
 }
 
 impl<T: AsyncRead> AsyncRead for MeteredSocket<T> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         self.project().io.poll_read(cx, buf)
     }
 }
@@ -132,7 +153,11 @@ impl<T: AsyncWrite> MeteredSocket<T> {
 }
 
 impl<T: AsyncWrite> AsyncWrite for MeteredSocket<T> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         let this = self.project();
         let written = this.io.poll_write(cx, buf);
         Self::note(this.state, &written);

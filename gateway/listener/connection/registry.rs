@@ -1,4 +1,5 @@
-//! The connections of one accept loop: one sweep per tick finds those that are late, and shutdown ends them all.
+//! The connections of one accept loop: one sweep per tick finds those that are late, and shutdown
+//! ends them all.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +17,8 @@ use super::state::{CloseReason, ConnectionState};
 
 /// How long a connection may be idle between requests.
 const IDLE: Duration = Duration::from_secs(120);
-/// How long a connection that has just come may take to send its first request when the gateway stops.
+/// How long a connection that has just come may take to send its first request when the gateway
+/// stops.
 const FIRST: Duration = Duration::from_millis(500);
 
 /// The connections of one accept loop.
@@ -57,7 +59,12 @@ pub(crate) struct Registration {
 
 impl Connections {
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), next: AtomicU64::new(0), emptied: Notify::new(), budget })
+        Arc::new(Self {
+            open: Mutex::default(),
+            next: AtomicU64::new(0),
+            emptied: Notify::new(),
+            budget,
+        })
     }
 
     pub(crate) fn add(self: &Arc<Self>, address: IpAddr) -> Registration {
@@ -74,15 +81,16 @@ impl Connections {
         Registration { connections: Arc::clone(self), number, state }
     }
 
-    /// Looks at every connection once; call it every `tick`. `head` is the time for a header block, `write` the time in
-    /// which a client has to take something of what is written to it.
+    /// Looks at every connection once; call it every `tick`. `head` is the time for a header block,
+    /// `write` the time in which a client has to take something of what is written to it.
     pub(crate) fn sweep(&self, tick: Duration, head: Duration, write: Duration) {
         for tracked in self.open.lock().values_mut() {
             tracked.check_progress(tick, head, write);
         }
     }
 
-    /// Tells HTTP/2 clients to send further requests elsewhere. One that has sent none yet is told at its first.
+    /// Tells HTTP/2 clients to send further requests elsewhere. One that has sent none yet is told
+    /// at its first.
     pub(crate) fn go_away(&self) {
         for tracked in self.open.lock().values() {
             if tracked.state.requests.load(Ordering::Relaxed) > 0 {
@@ -91,10 +99,12 @@ impl Connections {
         }
     }
 
-    /// Tells every connection to finish; after `grace` ends those that did not. Gives the number of the latter.
+    /// Tells every connection to finish; after `grace` ends those that did not. Gives the number of
+    /// the latter.
     pub(crate) async fn drain(&self, grace: Duration) -> usize {
         for tracked in self.open.lock().values() {
-            // Who has just come gets an answer to the first request, which says that it is the last.
+            // Who has just come gets an answer to the first request, which says that it is the
+            // last.
             if tracked.state.requests.load(Ordering::Relaxed) > 0 || tracked.ticks > 1 {
                 tracked.state.close(CloseReason::Graceful);
             }
@@ -152,7 +162,9 @@ impl TrackedConnection {
 
     fn observe_phase(&self, requests: u32) -> Phase {
         let state = &self.state;
-        if state.pending_writes.load(Ordering::Relaxed) > 0 || state.write_blocked.load(Ordering::Relaxed) {
+        if state.pending_writes.load(Ordering::Relaxed) > 0
+            || state.write_blocked.load(Ordering::Relaxed)
+        {
             Phase::Blocked
         } else if state.active.load(Ordering::Relaxed) > 0 {
             Phase::Busy
@@ -183,7 +195,9 @@ impl TrackedConnection {
             // The first sweep may come right after the connection, so it does not count as a tick.
             Phase::Head if self.waited <= head => None,
             // Nobody reads what a client sends in a handshake, or says anything to it.
-            Phase::Head if !is_open || !self.state.handshake_done.load(Ordering::Relaxed) => Some(CloseReason::Abort),
+            Phase::Head if !is_open || !self.state.handshake_done.load(Ordering::Relaxed) => {
+                Some(CloseReason::Abort)
+            }
             // HTTP/2 peers send pings and window updates between requests.
             Phase::Head if self.state.http2.load(Ordering::Relaxed) => Some(CloseReason::Graceful),
             Phase::Head => Some(CloseReason::LateHeaders),
@@ -206,12 +220,16 @@ impl Drop for Registration {
 }
 
 /// Runs a connection's whole task until it ends or is told to close at once.
-pub(crate) async fn run_connection(registration: Registration, mut task: Pin<Box<impl Future<Output = ()>>>) {
+pub(crate) async fn run_connection(
+    registration: Registration,
+    mut task: Pin<Box<impl Future<Output = ()>>>,
+) {
     let mut registered: Option<Waker> = None;
     std::future::poll_fn(|cx| {
         let state = &registration.state;
         let is_registered = registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        // A reason to close takes the waker along, so after the first one it has to be left again every time.
+        // A reason to close takes the waker along, so after the first one it has to be left again
+        // every time.
         if state.close_reason() != CloseReason::None || !is_registered {
             state.waker.register(cx.waker());
             registered = Some(cx.waker().clone());

@@ -1,4 +1,5 @@
-//! What is known of one connection: plain atomics, which its task, its requests and the sweep share.
+//! What is known of one connection: plain atomics, which its task, its requests and the sweep
+//! share.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,7 +1,11 @@
-//! What a request costs in the listener, beside a bare hyper echo: `cargo run --release -p lockgate-listener --example request_cost`.
-//! Starts itself once per variant as a server process, sends it requests over loopback and prints its CPU time per request.
+//! What a request costs in the listener, beside a bare hyper echo: `cargo run --release -p
+//! lockgate-listener --example request_cost`. Starts itself once per variant as a server process,
+//! sends it requests over loopback and prints its CPU time per request.
 
-#![allow(clippy::disallowed_methods, reason = "a bench starts, connects to and reads what it likes")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a bench starts, connects to and reads what it likes"
+)]
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -60,9 +64,11 @@ impl Handler for Echo {
 
     async fn handle(&self, exchange: Exchange) -> Reply {
         match exchange.kind {
-            ExchangeKind::Post(body) => {
-                Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(body) }
-            }
+            ExchangeKind::Post(body) => Reply::Message {
+                status: StatusCode::OK,
+                headers: HeaderMap::new(),
+                body: Text::Whole(body),
+            },
             _ => Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() },
         }
     }
@@ -94,7 +100,8 @@ fn compare() -> Outcome<()> {
 
 /// CPU microseconds per request and requests per second of one server process.
 fn measure(variant: &str) -> Outcome<(f64, f64)> {
-    let mut child = Command::new(std::env::current_exe()?).arg(variant).stdout(Stdio::piped()).spawn()?;
+    let mut child =
+        Command::new(std::env::current_exe()?).arg(variant).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().ok_or("no stdout")?).read_line(&mut line)?;
     let address: SocketAddr = line.trim().parse()?;
@@ -180,8 +187,8 @@ fn serve(variant: &str) -> Outcome<()> {
                     let body = request.into_body().collect().await?.to_bytes();
                     Ok::<_, hyper::Error>(Response::new(Full::new(body)))
                 });
-                let connection =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
                 tokio::spawn(connection);
             }
         }),
@@ -193,24 +200,37 @@ fn serve(variant: &str) -> Outcome<()> {
         "listener-multi" => {
             let server = Server::bind(config()?)?;
             announce(server.address())?;
-            let runtime = Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+            let runtime =
+                Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
             runtime.block_on(async { tokio::spawn(run(server)).await? })
         }
         _ => {
             let servers = Server::bind_many(config()?, THREADS)?;
             let address = servers.first().map(Server::address).ok_or("no server")?;
             announce(address)?;
-            let threads: Vec<_> =
-                servers.into_iter().map(|server| std::thread::spawn(move || one()?.block_on(run(server)))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a loop panicked")?)
+            let threads: Vec<_> = servers
+                .into_iter()
+                .map(|server| std::thread::spawn(move || one()?.block_on(run(server))))
+                .collect();
+            threads
+                .into_iter()
+                .try_for_each(|thread| thread.join().map_err(|_| "a loop panicked")?)
         }
     }
 }
 
 async fn run(server: Server) -> Outcome<()> {
-    let other =
-        tower::service_fn(|_: Request<Incoming>| async { Ok::<_, Infallible>(Response::new(Full::new(Bytes::new()))) });
-    server.run(Arc::new(Echo(Arc::new(Budget::new(256 << 20)))), other, std::future::pending(), Duration::ZERO).await?;
+    let other = tower::service_fn(|_: Request<Incoming>| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+    });
+    server
+        .run(
+            Arc::new(Echo(Arc::new(Budget::new(256 << 20)))),
+            other,
+            std::future::pending(),
+            Duration::ZERO,
+        )
+        .await?;
     Ok(())
 }
 

@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 use http::header::AUTHORIZATION;
 
 use super::*;
-use crate::fake::{Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start};
+use crate::fake::{
+    Running, config, echo, empty, fake, fake_within, message, plain, post, read_to, start,
+};
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -83,7 +85,11 @@ async fn a_message_goes_in_and_its_reply_comes_out() {
     let running = running().await;
     let answer = running.send(post("/mcp", "", r#"{"a":1}"#)).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    for line in ["content-type: application/json\r\n", "cache-control: no-store\r\n", "content-length: 7\r\n"] {
+    for line in [
+        "content-type: application/json\r\n",
+        "cache-control: no-store\r\n",
+        "content-length: 7\r\n",
+    ] {
         assert!(answer.contains(line), "{answer}");
     }
     assert!(answer.ends_with("\r\n\r\n{\"a\":1}"), "{answer}");
@@ -91,7 +97,9 @@ async fn a_message_goes_in_and_its_reply_comes_out() {
                    charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
     assert!(running.send(chunked).await.ends_with("\r\n\r\nabcde"));
     assert_eq!(running.send(plain("DELETE", "/mcp", "")).await.split(' ').nth(1), Some("204"));
-    assert!(running.send(plain("GET", "/mcp", "accept: text/event-stream\r\n")).await.ends_with("got"));
+    assert!(
+        running.send(plain("GET", "/mcp", "accept: text/event-stream\r\n")).await.ends_with("got")
+    );
     assert!(running.send(plain("GET", "/health", "")).await.ends_with("other /health"));
 }
 
@@ -141,11 +149,18 @@ async fn pages_of_allowed_origins_get_cors_headers() {
     let origin = "origin: https://app.example\r\n";
     let answer = running.send(post("/mcp", origin, "{}")).await;
     assert!(answer.contains("access-control-allow-origin: https://app.example\r\n"), "{answer}");
-    assert!(answer.contains("access-control-expose-headers: Mcp-Session-Id, WWW-Authenticate\r\n"), "{answer}");
-    let ask = format!("{origin}access-control-request-headers: mcp-method, x-evil, authorization\r\n");
+    assert!(
+        answer.contains("access-control-expose-headers: Mcp-Session-Id, WWW-Authenticate\r\n"),
+        "{answer}"
+    );
+    let ask =
+        format!("{origin}access-control-request-headers: mcp-method, x-evil, authorization\r\n");
     let answer = running.send(plain("OPTIONS", "/servers/x/mcp", &ask)).await;
     assert_eq!(status(&answer), 204);
-    assert!(answer.contains("access-control-allow-headers: mcp-method, authorization\r\n"), "{answer}");
+    assert!(
+        answer.contains("access-control-allow-headers: mcp-method, authorization\r\n"),
+        "{answer}"
+    );
     // A page can read why it was refused.
     let answer = running.send(post("/mcp", &format!("{origin}accept: text/html\r\n"), "{}")).await;
     assert!(status(&answer) == 406 && answer.contains("access-control-allow-origin"), "{answer}");
@@ -164,7 +179,10 @@ async fn the_proxy_sees_endpoint_peer_and_principal_but_no_authorization_header(
     let running = start(config(), seen, GRACE).await;
     let head = "Authorization: Bearer t0ken\r\nMcp-Method: tools/call\r\n";
     let answer = running.send(post("/servers/git/mcp?access_token=query", head, "{}")).await;
-    assert!(answer.ends_with(r#"Server("git") Address(127.0.0.1) t0ken Some("tools/call")"#), "{answer}");
+    assert!(
+        answer.ends_with(r#"Server("git") Address(127.0.0.1) t0ken Some("tools/call")"#),
+        "{answer}"
+    );
     let answer = running.send(post("/mcp?access_token=query", "", "{}")).await;
     assert!(answer.ends_with("All Address(127.0.0.1) nobody None"), "{answer}");
 }
@@ -188,7 +206,10 @@ async fn metadata_is_for_everybody_and_for_pages_of_allowed_origins() {
     let path = "/.well-known/oauth-protected-resource/mcp";
     let head = "authorization: Bearer stranger\r\norigin: https://app.example\r\n";
     let answer = running.send(plain("GET", path, head)).await;
-    assert!(status(&answer) == 200 && answer.contains("content-type: application/json\r\n"), "{answer}");
+    assert!(
+        status(&answer) == 200 && answer.contains("content-type: application/json\r\n"),
+        "{answer}"
+    );
     assert!(answer.contains("access-control-allow-origin: https://app.example\r\n"), "{answer}");
     assert!(answer.ends_with(&format!("{{\"resource\":\"{path}\"}}")), "{answer}");
     assert_eq!(status(&running.send(plain("OPTIONS", path, head)).await), 204);
@@ -204,7 +225,11 @@ async fn metadata_is_for_everybody_and_for_pages_of_allowed_origins() {
 async fn a_spliced_text_is_one_body_with_a_length() {
     let parts = || [Bytes::from_static(b"{\"a\":"), Bytes::new(), Bytes::from_static(b"1}")];
     let spliced = fake(move |_| async move {
-        Reply::Message { status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body: Text::Spliced(parts()) }
+        Reply::Message {
+            status: StatusCode::BAD_REQUEST,
+            headers: HeaderMap::new(),
+            body: Text::Spliced(parts()),
+        }
     });
     let running = start(config(), spliced, GRACE).await;
     let answer = running.send(post("/mcp", "", "{}")).await;
@@ -229,7 +254,11 @@ async fn a_stream_is_an_event_stream_that_nobody_keeps_or_buffers() {
     let mut streaming = running.connect().await;
     streaming.write_all(post("/mcp", "", "stream").as_bytes()).await.unwrap();
     let head = read_to(&mut streaming, "\r\n\r\n").await;
-    for line in ["content-type: text/event-stream\r\n", "cache-control: no-store\r\n", "x-accel-buffering: no\r\n"] {
+    for line in [
+        "content-type: text/event-stream\r\n",
+        "cache-control: no-store\r\n",
+        "x-accel-buffering: no\r\n",
+    ] {
         assert!(head.contains(line), "{head}");
     }
 }
@@ -244,7 +273,8 @@ async fn memory_of_bodies_in_flight_is_bounded() {
     let mut config = config();
     let limits = &mut config.limits;
     limits.body_bytes = 100_000;
-    (limits.unfinished.bytes_per_connection, limits.unfinished.bytes_per_principal) = (100_000, 100_000);
+    (limits.unfinished.bytes_per_connection, limits.unfinished.bytes_per_principal) =
+        (100_000, 100_000);
     let running = start(config, hold, GRACE).await;
     let mut hanging = running.connect().await;
     hanging.write_all(post("/mcp", "", &"x".repeat(50_000)).as_bytes()).await.unwrap();
@@ -253,7 +283,8 @@ async fn memory_of_bodies_in_flight_is_bounded() {
     assert!(status(&answer) == 503 && answer.contains("too many bytes are in flight"), "{answer}");
 }
 
-/// An answer that nobody reads counts; one more than fits is refused with its id, and everything goes on once it was read.
+/// An answer that nobody reads counts; one more than fits is refused with its id, and everything
+/// goes on once it was read.
 #[tokio::test]
 async fn memory_of_answers_in_flight_is_bounded() {
     const LARGE: usize = 8 << 20;
@@ -269,7 +300,10 @@ async fn memory_of_answers_in_flight_is_bounded() {
     read_to(&mut unread, "200 OK").await;
     let refused = running.send(post("/mcp", "", "large")).await;
     assert!(status(&refused) == 503 && refused.contains("\"id\":\"x\",\"error\""), "{refused}");
-    assert!(refused.contains("limits.bytes_in_flight") && !refused.contains("retry-after"), "{refused}");
+    assert!(
+        refused.contains("limits.bytes_in_flight") && !refused.contains("retry-after"),
+        "{refused}"
+    );
     assert_eq!(status(&running.send(post("/mcp", "", "small")).await), 200);
     let mut rest = Vec::new();
     unread.read_to_end(&mut rest).await.unwrap();
@@ -292,7 +326,8 @@ async fn a_client_that_goes_drops_its_call_or_its_stream() {
             say.send("begun").unwrap();
             if matches!(exchange.kind, ExchangeKind::Get) {
                 let guard = Guard(say, "stream dropped");
-                let one = Outgoing { data: Bytes::from_static(b"{}").into(), ..Outgoing::default() };
+                let one =
+                    Outgoing { data: Bytes::from_static(b"{}").into(), ..Outgoing::default() };
                 let first = futures_util::stream::once(async { one });
                 let events = first.chain(futures_util::stream::pending()).map(move |event| {
                     let _kept = &guard;

@@ -1,4 +1,5 @@
-//! One connection: finds out what its client speaks, TLS and a version of HTTP, and speaks it to the end.
+//! One connection: finds out what its client speaks, TLS and a version of HTTP, and speaks it to
+//! the end.
 
 use std::fmt::Display;
 use std::io;
@@ -20,8 +21,8 @@ use super::App;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::ConnectionContext;
 use crate::exchange::answer_request;
+use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::handler::Handler;
 use crate::slots::Slot;
 use crate::tls;
 
@@ -35,18 +36,27 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
 ) {
     let (known, handler) = (Arc::clone(&entry.state), Arc::clone(&app.handler));
     let write = app.listener.config.limits.write_timeout;
-    connection::run_connection(entry, Box::pin(detect_protocol(app, Arc::clone(&known), stream, remote))).await;
+    connection::run_connection(
+        entry,
+        Box::pin(detect_protocol(app, Arc::clone(&known), stream, remote)),
+    )
+    .await;
     if known.close_reason() == CloseReason::UnreadAnswer {
         let seconds = write.as_secs();
-        tracing::warn!(%remote, seconds, "connection ended: its client took nothing of what was written to it");
-        let words = format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
+        tracing::warn!(
+            %remote,
+            seconds,
+            "connection ended: its client took nothing of what was written to it"
+        );
+        let words =
+            format!("nothing of what was written was taken for {seconds} s (http.write_timeout)");
         handler.record_rejection(Rejection::SlowClient, words.into());
     }
     drop(slot);
 }
 
-/// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a connection takes the memory of
-/// the one that it needs.
+/// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a
+/// connection takes the memory of the one that it needs.
 async fn detect_protocol<H: Handler, F: Fallback>(
     app: Arc<App<H, F>>,
     state: Arc<ConnectionState>,
@@ -66,7 +76,8 @@ async fn detect_protocol<H: Handler, F: Fallback>(
         host: OnceLock::new(),
     };
     if let Some(identity) = &app.identity {
-        Box::pin(serve_tls(&app, identity.acceptor(), context, MeteredSocket::new(stream, state))).await;
+        Box::pin(serve_tls(&app, identity.acceptor(), context, MeteredSocket::new(stream, state)))
+            .await;
     } else if let Ok(two) = detect_http2(&stream).await {
         serve_http(&app, context, MeteredSocket::new(stream, state), two).await;
     }
@@ -90,7 +101,8 @@ async fn serve_tls<H: Handler, F: Fallback>(
     serve_http(app, context, stream, two).await;
 }
 
-/// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without taking them.
+/// Whether the connection starts with HTTP/2's preface, by looking at its first bytes without
+/// taking them.
 async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut start = [0; 3];
     let mut pause = Duration::from_millis(1);
@@ -123,7 +135,8 @@ where
     state.set_protocol(two);
     let io = TokioIo::new(HttpIo::new(stream, Arc::clone(&state)));
     let (context, futures) = (Arc::new(context), Arc::clone(&app.futures));
-    let service = service_fn(move |request| futures.run(answer_request(Arc::clone(&context), request)));
+    let service =
+        service_fn(move |request| futures.run(answer_request(Arc::clone(&context), request)));
     if two {
         Box::pin(drive(app.http.two.serve_connection(io, service), state))
     } else {

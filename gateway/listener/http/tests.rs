@@ -20,7 +20,8 @@ use crate::tls;
 const GRACE: Duration = Duration::from_secs(5);
 
 fn request(authority: &str, body: &'static str) -> Request<Full<Bytes>> {
-    let request = Request::post(format!("http://{authority}/mcp")).header("content-type", "application/json");
+    let request =
+        Request::post(format!("http://{authority}/mcp")).header("content-type", "application/json");
     request.body(Full::new(Bytes::from_static(body.as_bytes()))).unwrap()
 }
 
@@ -29,7 +30,9 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
     let connection = tokio::spawn(connection);
     let response = sender.send_request(request(authority, "{\"a\":1}")).await.unwrap();
     let status = response.status().as_u16();
@@ -41,7 +44,10 @@ where
 #[tokio::test]
 async fn http2_is_spoken_without_tls_and_checked_the_same() {
     let running = start(config(), echo(), GRACE).await;
-    assert_eq!(ask_http2(running.connect().await, "localhost").await, (200, Bytes::from_static(b"{\"a\":1}")));
+    assert_eq!(
+        ask_http2(running.connect().await, "localhost").await,
+        (200, Bytes::from_static(b"{\"a\":1}"))
+    );
     assert_eq!(ask_http2(running.connect().await, "evil.example").await.0, 421);
 }
 
@@ -104,7 +110,9 @@ async fn connections_over_the_limit_wait_to_be_accepted() {
     let mut second = running.connect().await;
     second.write_all(one.as_bytes()).await.unwrap();
     let mut byte = [0];
-    assert!(tokio::time::timeout(Duration::from_millis(100), second.read(&mut byte)).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), second.read(&mut byte)).await.is_err()
+    );
     drop(first);
     read_to(&mut second, "\r\n\r\n{}").await;
 }
@@ -129,10 +137,14 @@ async fn held(grace: Duration) -> (Running, mpsc::UnboundedReceiver<()>, Arc<tok
 async fn shutdown_lets_requests_finish_and_closes_idle_connections() {
     let (running, mut entries, go) = held(GRACE).await;
     let mut idle = running.connect().await;
-    idle.write_all(plain("OPTIONS", "/mcp", "").replace("connection: close\r\n", "").as_bytes()).await.unwrap();
+    idle.write_all(plain("OPTIONS", "/mcp", "").replace("connection: close\r\n", "").as_bytes())
+        .await
+        .unwrap();
     read_to(&mut idle, "\r\n\r\n").await;
     let mut busy = running.connect().await;
-    busy.write_all(post("/mcp", "", "{}").replace("connection: close\r\n", "").as_bytes()).await.unwrap();
+    busy.write_all(post("/mcp", "", "{}").replace("connection: close\r\n", "").as_bytes())
+        .await
+        .unwrap();
     entries.recv().await.unwrap();
     let address = running.address;
     let stop = tokio::spawn(running.stop());
@@ -165,18 +177,23 @@ async fn draining_answers_everybody_and_sends_clients_elsewhere() {
     assert!(!read_to(&mut used, "\r\n\r\n{}").await.contains("connection: close"));
     let connect = async || {
         let io = TokioIo::new(running.connect().await);
-        let (sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.unwrap();
         (sender, tokio::spawn(connection))
     };
     let ((mut old, old_ended), (mut new, new_ended)) = (connect().await, connect().await);
     assert_eq!(old.send_request(request("localhost", "{}")).await.unwrap().status(), 200);
     running.drain.begin();
-    // Connections that are open, those that have made no request yet, and new ones: one more answer each, the last one.
+    // Connections that are open, those that have made no request yet, and new ones: one more answer
+    // each, the last one.
     for socket in [&mut used, &mut unused, &mut running.connect().await] {
         socket.write_all(one.as_bytes()).await.unwrap();
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"),
+            "{answer}"
+        );
     }
     assert_eq!(new.send_request(request("localhost", "{}")).await.unwrap().status(), 200);
     for ended in [old_ended, new_ended] {
@@ -217,9 +234,16 @@ fn several_loops_share_an_address_and_the_limits() {
         for server in servers {
             let stop = Arc::clone(&stop);
             threads.spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                let other = tower::service_fn(|_| async { Ok(Response::new(Full::new(Bytes::new()))) });
-                let cut = runtime.block_on(server.run(echo(), other, async move { stop.notified().await }, GRACE));
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let other =
+                    tower::service_fn(|_| async { Ok(Response::new(Full::new(Bytes::new()))) });
+                let cut = runtime.block_on(server.run(
+                    echo(),
+                    other,
+                    async move { stop.notified().await },
+                    GRACE,
+                ));
                 assert_eq!(cut.unwrap(), 0);
             });
         }

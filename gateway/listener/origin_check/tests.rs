@@ -19,15 +19,23 @@ fn gate(listen: &str, hosts: &[&str], origins: &[&str]) -> OriginCheck {
     })
 }
 
-fn ask(gate: &OriginCheck, target: &str, headers: &[(&'static str, &str)]) -> Result<bool, ListenerError> {
+fn ask(
+    gate: &OriginCheck,
+    target: &str,
+    headers: &[(&'static str, &str)],
+) -> Result<bool, ListenerError> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_str(value).unwrap());
     }
     let local = "10.1.2.3".parse().unwrap();
     let passed = OnceLock::new();
-    let first = gate.check_request(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
-    let again = gate.check_request(&target.parse().unwrap(), &map, local, &passed).map(|origin| origin.is_some());
+    let first = gate
+        .check_request(&target.parse().unwrap(), &map, local, &passed)
+        .map(|origin| origin.is_some());
+    let again = gate
+        .check_request(&target.parse().unwrap(), &map, local, &passed)
+        .map(|origin| origin.is_some());
     assert_eq!(first, again);
     first
 }
@@ -86,11 +94,20 @@ fn host_table() {
 fn a_request_names_exactly_one_host() {
     let gate = gate("127.0.0.1:0", &[], &[]);
     assert_eq!(ask(&gate, "/mcp", &[]), Err(ListenerError::NoHost));
-    assert_eq!(ask(&gate, "/mcp", &[("host", "localhost"), ("host", "localhost")]), Err(ListenerError::NoHost));
+    assert_eq!(
+        ask(&gate, "/mcp", &[("host", "localhost"), ("host", "localhost")]),
+        Err(ListenerError::NoHost)
+    );
     assert_eq!(ask(&gate, "http://localhost/mcp", &[]), Ok(false));
     assert_eq!(ask(&gate, "http://evil.example/mcp", &[]), Err(ListenerError::Host));
-    assert_eq!(ask(&gate, "http://localhost/mcp", &[("host", "evil.example")]), Err(ListenerError::Host));
-    assert_eq!(ask(&gate, "http://evil.example/mcp", &[("host", "localhost")]), Err(ListenerError::Host));
+    assert_eq!(
+        ask(&gate, "http://localhost/mcp", &[("host", "evil.example")]),
+        Err(ListenerError::Host)
+    );
+    assert_eq!(
+        ask(&gate, "http://evil.example/mcp", &[("host", "localhost")]),
+        Err(ListenerError::Host)
+    );
 }
 
 #[test]
@@ -102,8 +119,11 @@ fn a_star_accepts_any_host_but_still_wants_one() {
 
 #[test]
 fn origin_table() {
-    let gate =
-        gate("127.0.0.1:80", &[], &["https://App.example", "http://dev.example:3000", "https://port.example:443"]);
+    let gate = gate(
+        "127.0.0.1:80",
+        &[],
+        &["https://App.example", "http://dev.example:3000", "https://port.example:443"],
+    );
     let accepted = [
         "http://localhost",
         "https://localhost:5173",
@@ -115,7 +135,11 @@ fn origin_table() {
         "https://port.example",
     ];
     for origin in accepted {
-        assert_eq!(ask(&gate, "/mcp", &[("host", "localhost"), ("origin", origin)]), Ok(true), "{origin}");
+        assert_eq!(
+            ask(&gate, "/mcp", &[("host", "localhost"), ("origin", origin)]),
+            Ok(true),
+            "{origin}"
+        );
     }
     let refused = [
         "null",
@@ -137,7 +161,8 @@ fn origin_table() {
         let asked = ask(&gate, "/mcp", &[("host", "localhost"), ("origin", origin)]);
         assert_eq!(asked, Err(ListenerError::Origin), "{origin}");
     }
-    let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://localhost")];
+    let two =
+        [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://localhost")];
     assert_eq!(ask(&gate, "/mcp", &two), Err(ListenerError::Origin));
 }
 
@@ -161,7 +186,9 @@ fn a_preflight_grants_only_what_mcp_has() {
 fn a_host_that_passed_does_not_open_the_gate_for_another() {
     let gate = gate("127.0.0.1:0", &[], &[]);
     let (passed, uri) = (OnceLock::new(), Uri::from_static("/mcp"));
-    for (host, expected) in [("localhost", true), ("evil.example", false), ("127.0.0.1", true), ("localhost", true)] {
+    for (host, expected) in
+        [("localhost", true), ("evil.example", false), ("127.0.0.1", true), ("localhost", true)]
+    {
         let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
         let admitted = gate.check_request(&uri, &headers, "127.0.0.1".parse().unwrap(), &passed);
         assert_eq!(admitted.is_ok(), expected, "{host}");

@@ -31,9 +31,14 @@ impl Body for Chunks {
     type Data = Bytes;
     type Error = &'static str;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match (self.chunks.pop_front(), self.end) {
-            (Some(chunk), _) => Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(chunk.as_bytes()))))),
+            (Some(chunk), _) => {
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(chunk.as_bytes())))))
+            }
             (None, End::Clean) => Poll::Ready(None),
             (None, End::Hang) => Poll::Pending,
             (None, End::Break) => Poll::Ready(Some(Err("broken"))),
@@ -90,8 +95,14 @@ async fn the_limit_is_inclusive_declared_or_not() {
     let budget = Arc::new(Budget::new(100));
     assert_eq!(take(&["1234", "5678"], None, End::Clean, &budget).await.unwrap(), "12345678");
     assert_eq!(take(&["12345678"], Some(8), End::Clean, &budget).await.unwrap(), "12345678");
-    assert_eq!(take(&["1234", "56789"], None, End::Clean, &budget).await, Err(ListenerError::TooLarge { limit: 8 }));
-    assert_eq!(take(&[], Some(9), End::Hang, &budget).await, Err(ListenerError::TooLarge { limit: 8 }));
+    assert_eq!(
+        take(&["1234", "56789"], None, End::Clean, &budget).await,
+        Err(ListenerError::TooLarge { limit: 8 })
+    );
+    assert_eq!(
+        take(&[], Some(9), End::Hang, &budget).await,
+        Err(ListenerError::TooLarge { limit: 8 })
+    );
     assert_eq!(take(&[], None, End::Clean, &budget).await.unwrap(), "");
     assert_eq!(take(&["", "ab", "", "c"], None, End::Clean, &budget).await.unwrap(), "abc");
     assert_eq!(budget.used(), 0);
@@ -128,7 +139,10 @@ async fn bodies_share_one_budget() {
     let small = read_body(long(4096), bounds, Arc::clone(&budget)).await.unwrap();
     assert_eq!(budget.used(), 64_096);
     drop((held, small));
-    assert_eq!(read_body(long(100_000), bounds, Arc::clone(&budget)).await.unwrap().0.len(), 100_000);
+    assert_eq!(
+        read_body(long(100_000), bounds, Arc::clone(&budget)).await.unwrap().0.len(),
+        100_000
+    );
     assert_eq!(budget.used(), 0);
 }
 
@@ -138,13 +152,16 @@ async fn a_body_in_one_piece_is_not_copied() {
     let bytes = Bytes::from(vec![b'x'; 8]);
     let at = bytes.as_ptr();
     let account = Account::new(100);
-    let (read, _held) = read_body(Full::new(bytes), account.bounds(8, 5), Arc::clone(&budget)).await.unwrap();
+    let (read, _held) =
+        read_body(Full::new(bytes), account.bounds(8, 5), Arc::clone(&budget)).await.unwrap();
     assert_eq!(read.as_ptr(), at);
 }
 
 /// A body whose frames come when the test sends them.
-fn sent() -> (tokio::sync::mpsc::UnboundedSender<&'static str>, impl Body<Data = Bytes, Error = ListenerError> + Unpin)
-{
+fn sent() -> (
+    tokio::sync::mpsc::UnboundedSender<&'static str>,
+    impl Body<Data = Bytes, Error = ListenerError> + Unpin,
+) {
     let (sender, mut frames) = tokio::sync::mpsc::unbounded_channel::<&'static str>();
     let stream = futures_util::stream::poll_fn(move |cx| {
         let frame = |text: &'static str| Ok(Frame::data(Bytes::from_static(text.as_bytes())));
@@ -168,7 +185,8 @@ async fn a_body_has_to_keep_a_pace_over_five_seconds() {
         };
         let began = Instant::now();
         let reading = async {
-            let result = read_body(body, account.bounds(100, 30), Arc::clone(&budget)).await.map(drop);
+            let result =
+                read_body(body, account.bounds(100, 30), Arc::clone(&budget)).await.map(drop);
             (result, began.elapsed().as_secs())
         };
         let (result, ()) = tokio::join!(reading, feed);
@@ -180,17 +198,25 @@ async fn a_body_has_to_keep_a_pace_over_five_seconds() {
 #[tokio::test(start_paused = true)]
 async fn only_what_has_come_of_an_unfinished_body_counts() {
     let (budget, account) = (Arc::new(Budget::new(100)), Account::new(3));
-    let hanging = |chunk: &'static str, declared| Chunks { chunks: [chunk].into(), declared, end: End::Hang };
+    let hanging =
+        |chunk: &'static str, declared| Chunks { chunks: [chunk].into(), declared, end: End::Hang };
     {
-        let mut reading = pin!(read_body(hanging("12", Some(90)), account.bounds(100, 5), Arc::clone(&budget)));
-        assert!(std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
+        let mut reading =
+            pin!(read_body(hanging("12", Some(90)), account.bounds(100, 5), Arc::clone(&budget)));
+        assert!(
+            std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await
+        );
         assert_eq!(budget.used(), 2);
         // The second one brings the connection to four bytes, and the limit is three.
-        let second = read_body(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
+        let second =
+            read_body(hanging("34", None), account.bounds(100, 5), Arc::clone(&budget)).await;
         assert_eq!(second.map(drop), Err(ListenerError::ConnectionBytes));
         // A body that is here already is not counted.
         let whole = Full::new(Bytes::from_static(b"12345"));
-        assert_eq!(read_body(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0, "12345");
+        assert_eq!(
+            read_body(whole, account.bounds(100, 5), Arc::clone(&budget)).await.unwrap().0,
+            "12345"
+        );
     }
     assert_eq!(budget.used(), 0);
 }

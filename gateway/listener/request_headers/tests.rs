@@ -6,9 +6,20 @@ use super::*;
 
 #[test]
 fn accept_is_read_leniently() {
-    let accepted =
-        ["*/*", "application/json", "text/event-stream", "text/html, application/*;q=0.1", "APPLICATION/JSON"];
-    let refused = ["text/html", "application/json;q=0", "application/json; q=0.0, text/event-stream;q=0", "", "json"];
+    let accepted = [
+        "*/*",
+        "application/json",
+        "text/event-stream",
+        "text/html, application/*;q=0.1",
+        "APPLICATION/JSON",
+    ];
+    let refused = [
+        "text/html",
+        "application/json;q=0",
+        "application/json; q=0.0, text/event-stream;q=0",
+        "",
+        "json",
+    ];
     let ask = |accept: &'static str| {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -40,7 +51,8 @@ fn only_a_bearer_header_is_a_credential_and_it_does_not_stay_in_the_headers() {
         ("Bearer a\u{e9}", Some("a\u{e9}")),
     ];
     let latin = (HeaderValue::from_bytes(b"Bearer a\xe9").unwrap(), Some("a\u{fffd}"));
-    let table = table.map(|(sent, expected)| (HeaderValue::from_bytes(sent.as_bytes()).unwrap(), expected));
+    let table =
+        table.map(|(sent, expected)| (HeaderValue::from_bytes(sent.as_bytes()).unwrap(), expected));
     for (sent, expected) in table.into_iter().chain([latin]) {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, sent.clone());

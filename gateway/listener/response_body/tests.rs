@@ -18,7 +18,11 @@ fn events(interval: Duration) -> (mpsc::UnboundedSender<Outgoing>, Flow) {
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    (send, build_response(reply, interval, Hold::none(ConnectionState::untracked().begin_request())).into_body())
+    (
+        send,
+        build_response(reply, interval, Hold::none(ConnectionState::untracked().begin_request()))
+            .into_body(),
+    )
 }
 
 async fn chunk(flow: &mut Flow) -> Option<Chunk> {
@@ -69,8 +73,10 @@ async fn a_quiet_stream_shows_signs_of_life() {
 async fn texts_know_their_length_and_are_not_copied() {
     let middle = Bytes::from(vec![b'x'; 100]);
     let at = middle.as_ptr();
-    let mut flow: Flow =
-        ResponseBody::Spliced { chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")], held: None };
+    let mut flow: Flow = ResponseBody::Spliced {
+        chunks: [Bytes::from_static(b"<"), middle, Bytes::from_static(b">")],
+        held: None,
+    };
     assert_eq!(flow.size_hint().exact(), Some(102));
     chunk(&mut flow).await.unwrap();
     let middle = chunk(&mut flow).await.unwrap();
@@ -115,7 +121,9 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     let (send, mut handler) = mpsc::unbounded_channel();
     let events = futures_util::stream::poll_fn(move |cx| handler.poll_recv(cx)).boxed();
     let reply = Reply::Stream { headers: HeaderMap::new(), events };
-    let mut flow: Flow = build_response(reply, Duration::from_secs(15), Hold::none(state.begin_request())).into_body();
+    let mut flow: Flow =
+        build_response(reply, Duration::from_secs(15), Hold::none(state.begin_request()))
+            .into_body();
     send.send(outgoing(None, "{\"a\":1}", None)).unwrap();
     let written = chunk(&mut flow).await.unwrap();
     assert_eq!(used(), 7);
@@ -128,9 +136,16 @@ async fn events_count_while_they_are_written_and_give_way_when_memory_is_full() 
     send.send(outgoing(None, &note, None)).unwrap();
     send.send(outgoing(None, "{\"method\":\"x\"}", None)).unwrap();
     send.send(outgoing(Some("4"), &result, None)).unwrap();
-    assert_eq!(next(&mut flow).await.unwrap(), "data: {\"method\":\"x\"}\n\n", "what is small comes");
+    assert_eq!(
+        next(&mut flow).await.unwrap(),
+        "data: {\"method\":\"x\"}\n\n",
+        "what is small comes"
+    );
     let answer = next(&mut flow).await.unwrap();
-    assert!(answer.starts_with("id: 4\n") && answer.contains("\"id\":\"q\",\"error\":{\"code\":-31053"), "{answer}");
+    assert!(
+        answer.starts_with("id: 4\n") && answer.contains("\"id\":\"q\",\"error\":{\"code\":-31053"),
+        "{answer}"
+    );
     assert!(answer.contains("limits.bytes_in_flight"), "{answer}");
     drop(others);
     send.send(outgoing(None, "{}", None)).unwrap();

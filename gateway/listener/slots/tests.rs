@@ -31,18 +31,28 @@ fn the_idlest_stranger_goes_and_nobody_who_is_busy() {
     connections.sweep(TICK, HOUR, HOUR);
     let youngest = connections.add(ip(3));
     assert!(slots.take(ip(4)).unwrap().is_none());
-    let orders = || [&busy, &known, &old, &young, &youngest].map(|entry| entry.state.close_reason());
+    let orders =
+        || [&busy, &known, &old, &young, &youngest].map(|entry| entry.state.close_reason());
     for _ in 0..3 {
         assert_eq!(slots.make_room(), 1);
     }
     assert_eq!(
         orders(),
-        [CloseReason::None, CloseReason::None, CloseReason::Abort, CloseReason::None, CloseReason::None],
+        [
+            CloseReason::None,
+            CloseReason::None,
+            CloseReason::Abort,
+            CloseReason::None,
+            CloseReason::None
+        ],
         "one is about to end"
     );
     drop(old);
     assert_eq!(slots.make_room(), 1);
-    assert_eq!([&young, &youngest].map(|entry| entry.state.close_reason()), [CloseReason::Abort, CloseReason::None]);
+    assert_eq!(
+        [&young, &youngest].map(|entry| entry.state.close_reason()),
+        [CloseReason::Abort, CloseReason::None]
+    );
     drop(young);
     assert_eq!(slots.make_room(), 1);
     assert_eq!(youngest.state.close_reason(), CloseReason::Abort);
@@ -52,7 +62,10 @@ fn the_idlest_stranger_goes_and_nobody_who_is_busy() {
         connections.sweep(TICK, HOUR, HOUR);
     }
     assert_eq!(slots.make_room(), 1);
-    assert_eq!([&busy, &known].map(|entry| entry.state.close_reason()), [CloseReason::None, CloseReason::Graceful]);
+    assert_eq!(
+        [&busy, &known].map(|entry| entry.state.close_reason()),
+        [CloseReason::None, CloseReason::Graceful]
+    );
     drop(held);
     assert!(slots.take(ip(4)).unwrap().is_some());
 }
@@ -66,16 +79,24 @@ fn one_address_has_a_bound_of_its_own() {
     let held = [slots.take(ip(1)).unwrap().unwrap(), slots.take(mapped).unwrap().unwrap()];
     let (one, other) = (connections.add(ip(1)), connections.add(ip(2)));
     let active = one.state.begin_request();
-    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after: None }), "nobody knows how long it is busy");
+    assert_eq!(
+        slots.take(ip(1)).err(),
+        Some(AddressFull { retry_after: None }),
+        "nobody knows how long it is busy"
+    );
     assert!(slots.take(ip(2)).unwrap().is_some());
     drop(active);
     assert!(slots.take(ip(1)).unwrap().is_some(), "an idle one of the same address makes room");
-    assert_eq!((one.state.close_reason(), other.state.close_reason()), (CloseReason::Abort, CloseReason::None));
+    assert_eq!(
+        (one.state.close_reason(), other.state.close_reason()),
+        (CloseReason::Abort, CloseReason::None)
+    );
     drop(held);
     assert!(slots.addresses.lock().is_empty());
 }
 
-/// Who rests for a while may go soon: until then its address has no room, and the answer says for how long.
+/// Who rests for a while may go soon: until then its address has no room, and the answer says for
+/// how long.
 #[test]
 fn whoever_is_refused_hears_when_one_may_go() {
     let slots = Slots::new(10, 2);
@@ -92,7 +113,11 @@ fn whoever_is_refused_hears_when_one_may_go() {
         connections.sweep(TICK, HOUR, HOUR);
     }
     let retry_after = Some(Duration::from_secs(7));
-    assert_eq!(slots.take(ip(1)).err(), Some(AddressFull { retry_after }), "three of ten seconds are over");
+    assert_eq!(
+        slots.take(ip(1)).err(),
+        Some(AddressFull { retry_after }),
+        "three of ten seconds are over"
+    );
 }
 
 /// Connections that come faster than those that make room for them end.

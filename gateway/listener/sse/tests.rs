@@ -18,7 +18,8 @@ use http::HeaderValue;
 use lockgate_authn::Principal;
 
 const GRACE: Duration = Duration::from_secs(5);
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}"#;
+const INITIALIZE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}"#;
 const LIST: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
 const HANG: &str = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call"}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -28,20 +29,31 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
     fake(move |exchange: Exchange| {
         let seen = seen.clone();
         async move {
-            let session = exchange.headers.get(SESSION).map(|value| value.to_str().unwrap().to_owned());
-            let note = |what: &str| seen.send(format!("{what} {}", session.as_deref().unwrap_or("-"))).unwrap();
+            let session =
+                exchange.headers.get(SESSION).map(|value| value.to_str().unwrap().to_owned());
+            let note = |what: &str| {
+                seen.send(format!("{what} {}", session.as_deref().unwrap_or("-"))).unwrap()
+            };
             match exchange.kind {
                 ExchangeKind::Post(body) if body == INITIALIZE => {
                     note("initialize");
                     let headers = HeaderMap::from_iter([(SESSION, HeaderValue::from_static("s1"))]);
-                    let body =
-                        Text::Whole(Bytes::from_static(br#"{"id":1,"result":{"protocolVersion":"2024-11-05"}}"#));
+                    let body = Text::Whole(Bytes::from_static(
+                        br#"{"id":1,"result":{"protocolVersion":"2024-11-05"}}"#,
+                    ));
                     Reply::Message { status: StatusCode::OK, headers, body }
                 }
                 ExchangeKind::Post(body) if body == LIST => {
                     note("list");
-                    let event = |data: &'static str| Outgoing { data: Bytes::from(data).into(), ..Outgoing::default() };
-                    let events = futures_util::stream::iter([event("{\"progress\":1}"), event("{\"id\":2}")]).boxed();
+                    let event = |data: &'static str| Outgoing {
+                        data: Bytes::from(data).into(),
+                        ..Outgoing::default()
+                    };
+                    let events = futures_util::stream::iter([
+                        event("{\"progress\":1}"),
+                        event("{\"id\":2}"),
+                    ])
+                    .boxed();
                     Reply::Stream { headers: HeaderMap::new(), events }
                 }
                 ExchangeKind::Post(body) if body == HANG => {
@@ -57,8 +69,12 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 ExchangeKind::Get => panic!("the stream is counted already"),
                 ExchangeKind::Listen => {
                     note("get");
-                    let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
-                    let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
+                    let event = Outgoing {
+                        data: Bytes::from_static(b"{\"news\":1}").into(),
+                        ..Outgoing::default()
+                    };
+                    let events = futures_util::stream::once(async { event })
+                        .chain(futures_util::stream::pending());
                     Reply::Stream { headers: HeaderMap::new(), events: events.boxed() }
                 }
                 ExchangeKind::Delete => {
@@ -82,8 +98,15 @@ async fn open_stream(running: &Running, head: &str) -> (TcpStream, String) {
     let mut stream = running.connect().await;
     stream.write_all(plain("GET", "/sse", head).as_bytes()).await.unwrap();
     let text = read_to(&mut stream, "event: endpoint\ndata: /messages?session=").await;
-    let text = if text.ends_with("\n\n\r\n") { text } else { text + &read_to(&mut stream, "\r\n").await };
-    let id = text.split("session=").nth(1).unwrap().chars().take_while(char::is_ascii_hexdigit).collect();
+    let text =
+        if text.ends_with("\n\n\r\n") { text } else { text + &read_to(&mut stream, "\r\n").await };
+    let id = text
+        .split("session=")
+        .nth(1)
+        .unwrap()
+        .chars()
+        .take_while(char::is_ascii_hexdigit)
+        .collect();
     (stream, id)
 }
 
@@ -101,7 +124,10 @@ async fn messages_are_answered_on_the_stream_within_one_session() {
 
     assert!(accepted(&running.send(post(&path, "", INITIALIZE)).await));
     let text = read_to(&mut stream, "data: {\"news\":1}\n\n").await;
-    assert!(text.contains("data: {\"id\":1,\"result\":{\"protocolVersion\":\"2024-11-05\"}}\n\n"), "{text}");
+    assert!(
+        text.contains("data: {\"id\":1,\"result\":{\"protocolVersion\":\"2024-11-05\"}}\n\n"),
+        "{text}"
+    );
     assert_eq!(saw.recv().await.unwrap(), "initialize -");
     assert_eq!(saw.recv().await.unwrap(), "get s1");
 
@@ -134,14 +160,21 @@ async fn a_session_belongs_to_the_principal_that_opened_it() {
     assert!(accepted(&running.send(post(&path, "authorization: Bearer one\r\n", LIST)).await));
     // Somebody who is nobody gets no stream, and learns nothing of those there are.
     let stranger = "authorization: Bearer stranger\r\n";
-    for request in
-        [plain("GET", "/sse", stranger), post(&path, stranger, LIST), post("/messages?session=x", stranger, LIST)]
-    {
+    for request in [
+        plain("GET", "/sse", stranger),
+        post(&path, stranger, LIST),
+        post("/messages?session=x", stranger, LIST),
+    ] {
         assert!(running.send(request).await.starts_with("HTTP/1.1 401"));
     }
     let (_stream, id) = open_stream(&running, "").await;
     let path = format!("/messages?session={id}");
-    assert!(running.send(post(&path, "authorization: Bearer one\r\n", LIST)).await.starts_with("HTTP/1.1 404"));
+    assert!(
+        running
+            .send(post(&path, "authorization: Bearer one\r\n", LIST))
+            .await
+            .starts_with("HTTP/1.1 404")
+    );
     assert!(accepted(&running.send(post(&path, "", LIST)).await));
 }
 
@@ -158,7 +191,8 @@ async fn streams_are_bounded_and_end_at_shutdown() {
     let sessions = Sessions::new(1);
     let session = || {
         let principal = Principal::new(lockgate_authn::Identity::new("local", "user"));
-        let caller = SessionClient { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
+        let caller =
+            SessionClient { peer: lockgate_authn::Peer::Stdio, principal, endpoint: Endpoint::All };
         let owner = Arc::new(Owner { caller, proxied: Mutex::default() });
         Session { owner, out: MessageQueue::new(&Arc::new(Budget::new(1000))).0 }
     };
@@ -191,7 +225,12 @@ async fn streams_count_among_those_of_their_caller_until_they_end() {
 
 #[test]
 fn the_session_is_taken_from_the_query() {
-    let table = [(Some("session=ab"), "ab"), (Some("x=1&session=ab&y"), "ab"), (Some("xsession=ab"), ""), (None, "")];
+    let table = [
+        (Some("session=ab"), "ab"),
+        (Some("x=1&session=ab&y"), "ab"),
+        (Some("xsession=ab"), ""),
+        (None, ""),
+    ];
     for (query, expected) in table {
         assert_eq!(find_session_id(query), expected);
     }

@@ -1,5 +1,5 @@
-//! Lines of bounded length, both ways. A line that is too long is skipped as a whole; the next one is read as if nothing
-//! had happened.
+//! Lines of bounded length, both ways. A line that is too long is skipped as a whole; the next one
+//! is read as if nothing had happened.
 
 use std::io;
 
@@ -57,7 +57,9 @@ impl<I: AsyncRead + Unpin> Lines<I> {
         loop {
             let fresh = self.buffer.get(self.searched..).unwrap_or_default();
             let end = memchr::memchr(b'\n', fresh).map(|at| self.searched + at);
-            let Some(end) = end.or_else(|| (self.ended && !self.buffer.is_empty()).then_some(self.buffer.len())) else {
+            let Some(end) = end
+                .or_else(|| (self.ended && !self.buffer.is_empty()).then_some(self.buffer.len()))
+            else {
                 return self.unfinished();
             };
             let mut line = self.buffer.split_to(end);
@@ -123,7 +125,9 @@ fn append(buffer: &mut Vec<u8>, text: &Text) {
     let start = buffer.len();
     match text {
         Text::Whole(bytes) => buffer.extend_from_slice(bytes),
-        Text::Spliced(chunks) | Text::Shared(chunks) => chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk)),
+        Text::Spliced(chunks) | Text::Shared(chunks) => {
+            chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk))
+        }
     }
     // JSON has raw line breaks only between its tokens, where a space says the same.
     let fresh = buffer.get_mut(start..).unwrap_or_default();

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http::StatusCode;
 use lockgate_proxy::transport::{Outgoing, Reply};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Read, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Read, ReadHalf, WriteHalf,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -33,13 +35,19 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
     fake(move |exchange: Exchange| {
         let seen = seen.clone();
         async move {
-            let of = |name: &str| exchange.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+            let of = |name: &str| {
+                exchange.headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned()
+            };
             let from = format!("{} {} {}", of("mcp-session-id"), of("mcp-method"), of("mcp-name"));
             let ExchangeKind::Post(body) = exchange.kind else {
                 let get = matches!(exchange.kind, ExchangeKind::Get);
                 seen.send(format!("{} {from}", if get { "get" } else { "delete" })).unwrap();
-                let event = Outgoing { data: Bytes::from_static(b"{\"news\":1}").into(), ..Outgoing::default() };
-                let events = futures_util::stream::once(async { event }).chain(futures_util::stream::pending());
+                let event = Outgoing {
+                    data: Bytes::from_static(b"{\"news\":1}").into(),
+                    ..Outgoing::default()
+                };
+                let events = futures_util::stream::once(async { event })
+                    .chain(futures_util::stream::pending());
                 let stream = Reply::Stream { headers: HeaderMap::new(), events: events.boxed() };
                 return if get { stream } else { empty(StatusCode::NO_CONTENT) };
             };
@@ -47,7 +55,10 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
             let has = |word: &str| text.contains(word);
             if has("initialize\"") && !has("_meta") {
                 seen.send(format!("initialize {from}")).unwrap();
-                let headers = HeaderMap::from_iter([(session_client::SESSION, HeaderValue::from_static("s1"))]);
+                let headers = HeaderMap::from_iter([(
+                    session_client::SESSION,
+                    HeaderValue::from_static("s1"),
+                )]);
                 return Reply::Message {
                     status: StatusCode::OK,
                     headers,
@@ -60,7 +71,10 @@ fn proxy(seen: mpsc::UnboundedSender<String>) -> Arc<Fake> {
                 () if has("hang") => std::future::pending().await,
                 () if has("silent") || has("notifications/") => empty(StatusCode::ACCEPTED),
                 () if has("stream") => {
-                    let event = |data: &'static str| Outgoing { data: Bytes::from(data).into(), ..Outgoing::default() };
+                    let event = |data: &'static str| Outgoing {
+                        data: Bytes::from(data).into(),
+                        ..Outgoing::default()
+                    };
                     let events = [event("{\"progress\":\n1}"), event(""), event("{\"done\":1}")];
                     let events = futures_util::stream::iter(events).boxed();
                     Reply::Stream { headers: HeaderMap::new(), events }
@@ -86,7 +100,8 @@ fn client(limits: Stdio) -> Client {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (stdin, stdout) = tokio::io::split(theirs);
     let fake = proxy(seen);
-    let served = tokio::spawn(serve_stdio(stdin, stdout, Arc::clone(&fake), limits, std::future::pending()));
+    let served =
+        tokio::spawn(serve_stdio(stdin, stdout, Arc::clone(&fake), limits, std::future::pending()));
     let (output, input) = tokio::io::split(ours);
     Client { input, output: BufReader::new(output).lines(), saw, fake, served }
 }
@@ -119,7 +134,10 @@ fn request(id: &str, method: &str, params: &str) -> String {
 #[tokio::test]
 async fn before_any_handshake_only_ping_and_modern_messages_are_served() {
     let mut client = client(limits());
-    assert_eq!(client.ask(&request("\"a\"", "ping", "")).await, r#"{"jsonrpc":"2.0","id":"a","result":{}}"#);
+    assert_eq!(
+        client.ask(&request("\"a\"", "ping", "")).await,
+        r#"{"jsonrpc":"2.0","id":"a","result":{}}"#
+    );
     let refused = client.ask(&request("7", "tools/list", "")).await;
     assert!(refused.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"#), "{refused}");
     assert!(refused.contains("io.modelcontextprotocol/protocolVersion"), "{refused}");
@@ -187,8 +205,11 @@ async fn a_modern_cancellation_drops_the_call_and_a_legacy_one_is_forwarded() {
     let mut client = client(limits());
     client.say(&request("\"x\"", "hang", META)).await;
     assert_eq!(client.saw.recv().await.unwrap(), "post - hang -");
-    let cancel =
-        |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    let cancel = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#
+        )
+    };
     client.say(&cancel("\"other\"")).await;
     client.say(&cancel("1")).await;
     client.say(&cancel("\"x\"")).await;
@@ -201,7 +222,11 @@ async fn a_modern_cancellation_drops_the_call_and_a_legacy_one_is_forwarded() {
         assert_eq!(client.saw.recv().await.unwrap(), line);
     }
     client.ask(&request("3", "ping", "")).await;
-    assert_eq!(client.saw.recv().await.unwrap(), "post s1 - -", "the legacy call was not dropped here");
+    assert_eq!(
+        client.saw.recv().await.unwrap(),
+        "post s1 - -",
+        "the legacy call was not dropped here"
+    );
 }
 
 #[tokio::test]
@@ -272,7 +297,8 @@ async fn a_client_that_closes_its_end_drops_everything() {
     let (seen, mut saw) = mpsc::unbounded_channel();
     let (stdout, reader) = tokio::io::duplex(64);
     let (mut input, stdin) = tokio::io::duplex(1024);
-    let served = tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits(), std::future::pending()));
+    let served =
+        tokio::spawn(serve_stdio(stdin, stdout, proxy(seen), limits(), std::future::pending()));
     input.write_all(format!("{}\n", request("1", "hang", META)).as_bytes()).await.unwrap();
     assert_eq!(saw.recv().await.unwrap(), "post - hang -");
     drop(reader);
@@ -292,7 +318,9 @@ async fn what_is_turned_away_is_told() {
     client.ask(&request("1", "tools/list", "")).await;
     client.say(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).await;
     client.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-    client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    client
+        .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#)
+        .await;
     client.ask(&request("2", "ping", "")).await;
     assert_eq!(told(), [Rejection::Session; 3]);
     let hang = format!(r#""hang":1,{META}"#);

@@ -8,8 +8,14 @@ use super::*;
 
 pub(crate) fn write_pair(folder: &TempDir, name: &str) -> (Tls, CertificateDer<'static>) {
     let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let files = Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem"), clients: None };
-    for (path, text) in [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())] {
+    let files = Tls {
+        cert: folder.path().join("cert.pem"),
+        key: folder.path().join("key.pem"),
+        clients: None,
+    };
+    for (path, text) in
+        [(&files.cert, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())]
+    {
         // Replaced, not written over, as certificate tools do.
         let fresh = path.with_extension("new");
         std::fs::write(&fresh, text).unwrap();
@@ -49,7 +55,10 @@ fn errors_name_the_file() {
     assert!(fails(&missing).contains("none.pem"));
     let swapped = Tls { cert: files.key.clone(), key: files.cert.clone(), clients: None };
     assert!(fails(&swapped).contains("holds no certificate"));
-    let clients = |ca: &Path| Tls { clients: Some(Clients { ca: ca.into(), required: true }), ..files.clone() };
+    let clients = |ca: &Path| Tls {
+        clients: Some(Clients { ca: ca.into(), required: true }),
+        ..files.clone()
+    };
     assert!(ServerCertificate::load(clients(&files.cert)).is_ok());
     assert!(fails(&clients(&folder.path().join("none.pem"))).contains("none.pem"));
     assert!(fails(&clients(&files.key)).contains("holds no authorities"));

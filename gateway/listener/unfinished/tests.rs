@@ -19,8 +19,9 @@ const TIME: Duration = Duration::from_secs(30);
 #[tokio::test(start_paused = true)]
 async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
     let (all, one, two) = (account(), ConnectionUsage::default(), ConnectionUsage::default());
-    let mut bodies: Vec<_> =
-        [(&one, 1), (&one, 1), (&one, 2)].map(|(connection, who)| all.begin(connection, who)).into();
+    let mut bodies: Vec<_> = [(&one, 1), (&one, 1), (&one, 2)]
+        .map(|(connection, who)| all.begin(connection, who))
+        .into();
     let slow = |body: &mut UnfinishedBody<'_>| body.mark_slow(Instant::now() + TIME);
     for body in bodies.iter_mut().take(2) {
         assert_eq!(slow(body), Ok(()));
@@ -47,7 +48,8 @@ async fn slow_bodies_are_bounded_per_connection_and_per_principal() {
 #[test]
 fn bytes_are_bounded_per_connection_and_per_principal() {
     let (all, one, two) = (account(), ConnectionUsage::default(), ConnectionUsage::default());
-    let (mut first, mut second, mut third) = (all.begin(&one, 1), all.begin(&one, 1), all.begin(&two, 1));
+    let (mut first, mut second, mut third) =
+        (all.begin(&one, 1), all.begin(&one, 1), all.begin(&two, 1));
     assert_eq!((first.add_bytes(60), second.add_bytes(40)), (Ok(()), Ok(())));
     assert_eq!(third.add_bytes(50), Ok(()));
     assert_eq!(third.add_bytes(1), Err(ListenerError::PrincipalBytes));

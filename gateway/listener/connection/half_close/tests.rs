@@ -16,7 +16,9 @@ use crate::fake::{config, fake, message, post, start};
 const ANSWER: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 
 /// A connection on which a request runs, and whose client has ended its side.
-async fn half_closed(buffer: usize) -> (DuplexStream, HttpIo<DuplexStream>, Arc<ConnectionState>, ActiveRequest) {
+async fn half_closed(
+    buffer: usize,
+) -> (DuplexStream, HttpIo<DuplexStream>, Arc<ConnectionState>, ActiveRequest) {
     let (mut client, server) = tokio::io::duplex(buffer);
     client.shutdown().await.unwrap();
     let state = ConnectionState::untracked();
@@ -77,7 +79,8 @@ async fn a_client_of_http_1_0_has_left() {
     assert!(wait(&mut io, Duration::ZERO).await.is_err());
 }
 
-/// The end of what a client sends is not looked for behind its next request, of which nothing is lost.
+/// The end of what a client sends is not looked for behind its next request, of which nothing is
+/// lost.
 #[tokio::test]
 async fn requests_behind_one_that_runs_are_answered_in_order() {
     let (begun, mut runs) = mpsc::unbounded_channel();
@@ -104,6 +107,7 @@ async fn requests_behind_one_that_runs_are_answered_in_order() {
     }
     let mut answers = String::new();
     client.read_to_string(&mut answers).await.unwrap();
-    let bodies: Vec<&str> = answers.split("HTTP/1.1 ").filter_map(|answer| answer.split("\r\n\r\n").nth(1)).collect();
+    let bodies: Vec<&str> =
+        answers.split("HTTP/1.1 ").filter_map(|answer| answer.split("\r\n\r\n").nth(1)).collect();
     assert_eq!(bodies, ["first", "second", "third"], "{answers}");
 }

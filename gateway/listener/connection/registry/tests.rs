@@ -36,7 +36,11 @@ fn a_first_request_has_to_come_in_time() {
     entry.state.set_protocol(false);
     assert_eq!(order_after(&connections, &entry.state, 3), CloseReason::None);
     assert_eq!(order_after(&connections, &entry.state, 1), CloseReason::LateHeaders);
-    assert_eq!(handshake.state.close_reason(), CloseReason::Abort, "nobody would read it the words");
+    assert_eq!(
+        handshake.state.close_reason(),
+        CloseReason::Abort,
+        "nobody would read it the words"
+    );
     assert_eq!(order_after(&connections, &entry.state, 1), CloseReason::Abort);
 }
 
@@ -48,16 +52,25 @@ fn a_running_request_may_take_as_long_as_it_wants() {
     let active = entry.state.begin_request();
     assert_eq!(order_after(&connections, &entry.state, 10_000), CloseReason::None);
     drop(active);
-    assert_eq!(order_after(&connections, &entry.state, 100), CloseReason::None, "idle, but not for long");
+    assert_eq!(
+        order_after(&connections, &entry.state, 100),
+        CloseReason::None,
+        "idle, but not for long"
+    );
     entry.state.received.store(true, Ordering::Relaxed);
-    assert_eq!(order_after(&connections, &entry.state, 4), CloseReason::None, "half a header block");
+    assert_eq!(
+        order_after(&connections, &entry.state, 4),
+        CloseReason::None,
+        "half a header block"
+    );
     assert_eq!(order_after(&connections, &entry.state, 1), CloseReason::LateHeaders);
 }
 
 #[test]
 fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
     let connections = connections();
-    let (idle, write_blocked, writing) = (connections.add(HERE), connections.add(HERE), connections.add(HERE));
+    let (idle, write_blocked, writing) =
+        (connections.add(HERE), connections.add(HERE), connections.add(HERE));
     drop(idle.state.begin_request());
     drop(writing.state.begin_request());
     let _active = write_blocked.state.begin_request();
@@ -71,11 +84,13 @@ fn an_idle_connection_is_closed_kindly_and_an_unread_one_is_ended() {
     assert_eq!(writing.state.close_reason(), CloseReason::None);
 }
 
-/// `http.write_timeout` at its edge: what matters is that something is taken, however little and however long it takes.
+/// `http.write_timeout` at its edge: what matters is that something is taken, however little and
+/// however long it takes.
 #[test]
 fn whoever_takes_something_in_time_stays() {
     let connections = connections();
-    let (write_blocked, slow, idle) = (connections.add(HERE), connections.add(HERE), connections.add(HERE));
+    let (write_blocked, slow, idle) =
+        (connections.add(HERE), connections.add(HERE), connections.add(HERE));
     let _active = [&write_blocked, &slow, &idle].map(|entry| entry.state.begin_request());
     write_blocked.state.write_blocked.store(true, Ordering::Relaxed);
     slow.state.write_blocked.store(true, Ordering::Relaxed);
@@ -85,10 +100,15 @@ fn whoever_takes_something_in_time_stays() {
     assert_eq!(order_after(&connections, &write_blocked.state, 1), CloseReason::UnreadAnswer);
     assert_eq!(order_after(&connections, &slow.state, 4), CloseReason::None);
     assert_eq!(order_after(&connections, &slow.state, 1), CloseReason::UnreadAnswer);
-    assert_eq!(order_after(&connections, &idle.state, 1000), CloseReason::None, "a stream without news");
+    assert_eq!(
+        order_after(&connections, &idle.state, 1000),
+        CloseReason::None,
+        "a stream without news"
+    );
 }
 
-/// On HTTP/2 a client can hold up one stream and go on with others: only what is written of answers counts.
+/// On HTTP/2 a client can hold up one stream and go on with others: only what is written of answers
+/// counts.
 #[test]
 fn an_answer_held_up_by_flow_control_is_unread_too() {
     let connections = connections();
@@ -108,7 +128,8 @@ fn an_answer_held_up_by_flow_control_is_unread_too() {
     assert_eq!(order_after(&connections, &reading.state, 100), CloseReason::None);
 }
 
-/// Each part of an answer, not only its last: HTTP/2 asks for the next part before it has written this one.
+/// Each part of an answer, not only its last: HTTP/2 asks for the next part before it has written
+/// this one.
 #[test]
 fn every_part_of_an_answer_shows_whether_it_is_read() {
     let connections = connections();
@@ -119,7 +140,9 @@ fn every_part_of_an_answer_shows_whether_it_is_read() {
     let mut body = Box::pin(ResponseBody::<Full<Bytes>>::Spliced { chunks, held });
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..3 {
-        let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut cx) else { panic!("no part") };
+        let Poll::Ready(Some(Ok(frame))) = body.as_mut().poll_frame(&mut cx) else {
+            panic!("no part")
+        };
         let mut chunk = frame.into_data().ok().unwrap();
         assert_eq!(entry.state.pending_writes.load(Ordering::Relaxed), 1);
         chunk.advance(1);
@@ -158,7 +181,10 @@ async fn draining_counts_those_that_had_to_be_cut() {
     let connections = connections();
     for seconds in [1, 2, 60, 60] {
         let entry = connections.add(HERE);
-        tokio::spawn(run_connection(entry, Box::pin(tokio::time::sleep(Duration::from_secs(seconds)))));
+        tokio::spawn(run_connection(
+            entry,
+            Box::pin(tokio::time::sleep(Duration::from_secs(seconds))),
+        ));
     }
     assert_eq!(connections.drain(Duration::from_secs(10)).await, 2);
     assert!(connections.open.lock().is_empty());

@@ -34,7 +34,10 @@ async fn lines_are_split_however_they_arrive() {
 
 #[tokio::test]
 async fn a_line_over_the_limit_is_skipped_and_reading_goes_on() {
-    assert_eq!(read(&["1234\n", "12345\n", "1234\r\n"], 4).await, [text("1234"), Line::TooLong, text("1234")]);
+    assert_eq!(
+        read(&["1234\n", "12345\n", "1234\r\n"], 4).await,
+        [text("1234"), Line::TooLong, text("1234")]
+    );
     assert_eq!(read(&["1234", "5678", "9\nab\n"], 4).await, [Line::TooLong, text("ab")]);
     assert_eq!(read(&["123456789"], 4).await, [Line::TooLong]);
     assert_eq!(read(&["12345\r"], 4).await, [Line::TooLong]);
@@ -45,7 +48,8 @@ async fn a_text_is_written_as_one_line() {
     let budget = Arc::new(Budget::new(1 << 20));
     let (sender, texts) = crate::session_client::MessageQueue::new(&budget);
     assert!(sender.send(Text::Whole(Bytes::from_static(b"{\n  \"a\": 1\r\n}"))).await);
-    let parts = [Bytes::from_static(b"{"), Bytes::from_static(b"\"b\":2"), Bytes::from_static(b"}")];
+    let parts =
+        [Bytes::from_static(b"{"), Bytes::from_static(b"\"b\":2"), Bytes::from_static(b"}")];
     assert!(sender.send(Text::Spliced(parts)).await);
     assert!(budget.used() > 0);
     drop(sender);

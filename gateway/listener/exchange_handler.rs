@@ -13,7 +13,8 @@ pub trait Handler: Send + Sync + 'static {
     /// An open event stream, counted.
     type Place: Send + Sync + Unpin + 'static;
 
-    /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused with the answer.
+    /// Who is behind an exchange. Asked with its own credentials, before its body is read; refused
+    /// with the answer.
     fn identify(
         &self,
         endpoint: &Endpoint,
@@ -23,7 +24,8 @@ pub trait Handler: Send + Sync + 'static {
     /// The protected resource metadata (RFC 9728) at a path, if there is any.
     fn metadata(&self, path: &str) -> Option<String>;
 
-    /// A place among the event streams of a caller, until it is dropped; `None` when it has as many as one may have.
+    /// A place among the event streams of a caller, until it is dropped; `None` when it has as many
+    /// as one may have.
     fn stream(&self, caller: &Principal) -> Option<Self::Place>;
 
     /// An exchange that went no further than the listener, for the record.
@@ -32,6 +34,7 @@ pub trait Handler: Send + Sync + 'static {
     /// The account of bytes in flight.
     fn budget(&self) -> &Arc<Budget>;
 
-    /// One exchange. Dropping the future or the reply's event stream means that the client has gone.
+    /// One exchange. Dropping the future or the reply's event stream means that the client has
+    /// gone.
     fn handle(&self, exchange: Exchange) -> impl Future<Output = Reply> + Send;
 }
