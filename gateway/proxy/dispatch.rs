@@ -321,7 +321,7 @@ async fn call_server(
     let channel = paths.channel.clone();
     let answer = tokio::select! {
         biased;
-        answer = run_rounds(gateway, context, permitted, paths, &mut record) => answer,
+        answer = run_rounds(gateway, context, permitted, paths, forward_nested, &mut record) => answer,
         _ = ending.wait_for(|ending| *ending) => Err(RequestError::cut_off(server.slug())),
     };
     if let Some(channel) = channel {

@@ -11,7 +11,7 @@ use lockgate_upstream::{Answer, AnswerKind, Call, Conversation, ResponseSink, Up
 
 use super::record::CallRecord;
 use crate::authorize::Permitted;
-use crate::caller_view::RequestCallerView;
+use crate::caller_view::{Forward, RequestCallerView};
 use crate::client_channel::CallChannel;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
@@ -43,11 +43,12 @@ pub(super) async fn run_rounds(
     context: &RequestContext,
     permitted: Permitted,
     paths: ClientPaths,
+    forward: Forward,
     record: &mut CallRecord<'_>,
 ) -> Result<Text, RequestError> {
     let mut permitted = permitted;
     let mut rounds = 0;
-    let eyes = RequestCallerView { gateway, context, forward: super::forward_nested };
+    let eyes = RequestCallerView { gateway, context, forward };
     loop {
         let server = Arc::clone(permitted.server());
         let call = Call {

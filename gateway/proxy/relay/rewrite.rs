@@ -5,15 +5,14 @@ mod end;
 mod plan;
 
 use std::mem::take;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use lockgate_protocol::scan::{self, Fault, MAX_MEMBERS, Visit, unescape};
 use lockgate_protocol::write::{self, Object};
 
 use end::{Held, write_uri};
-pub(super) use plan::RewriteError;
 use plan::{Kept, Plan, plan_of_block, plan_of_envelope, plan_of_result};
+pub(super) use plan::{RewriteError, Shape};
 
 /// Longest key of an object that is looked into.
 const MAX_KEY: usize = 1024;
@@ -21,22 +20,6 @@ const MAX_KEY: usize = 1024;
 const MAX_HELD: usize = 64 << 10;
 /// Nesting of content blocks that hold URIs, as `protocol::list` reads them.
 const MAX_BLOCKS: usize = 3;
-
-/// What the client's response looks like.
-#[derive(Clone)]
-pub(super) struct Shape {
-    /// The client's id as JSON text.
-    pub(super) client_id: Bytes,
-    /// The id of our request to the server.
-    pub(super) server_id: u64,
-    pub(super) modern: bool,
-    /// The result says how long it may be kept.
-    pub(super) has_ttl: bool,
-    /// The server's name, where URIs are namespaced.
-    pub(super) slug: Option<String>,
-    /// JSON text of our `Implementation`.
-    pub(super) info: Arc<[u8]>,
-}
 
 /// See the module. What it has written so far is taken with [`Rewriter::take_output`].
 pub(super) struct Rewriter {

@@ -5,7 +5,7 @@ use lockgate_protocol::scan;
 use lockgate_protocol::uri;
 use lockgate_protocol::write::{self, Object};
 
-use super::Shape;
+use super::plan::Shape;
 
 /// Members of the result that are written at its end.
 #[derive(Default)]

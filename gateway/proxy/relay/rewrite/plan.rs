@@ -1,7 +1,26 @@
 //! What is done with each member of an answer that is rewritten while it comes in. What belongs to other kinds of results is
 //! refused.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use lockgate_protocol::scan::Fault;
+
+/// What the client's response looks like.
+#[derive(Clone)]
+pub(in crate::relay) struct Shape {
+    /// The client's id as JSON text.
+    pub(in crate::relay) client_id: Bytes,
+    /// The id of our request to the server.
+    pub(in crate::relay) server_id: u64,
+    pub(in crate::relay) modern: bool,
+    /// The result says how long it may be kept.
+    pub(in crate::relay) has_ttl: bool,
+    /// The server's name, where URIs are namespaced.
+    pub(in crate::relay) slug: Option<String>,
+    /// JSON text of our `Implementation`.
+    pub(in crate::relay) info: Arc<[u8]>,
+}
 
 /// Why an answer cannot be passed on as it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
