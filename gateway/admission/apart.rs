@@ -1,5 +1,5 @@
-//! Work that would hold up everything else on its thread, done on threads of its own: so much at once, and fairly by the
-//! time that each caller's work takes.
+//! Work that would hold up everything else on its thread, done on threads of its own: so much at
+//! once, and fairly by the time that each caller's work takes.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ impl Apart {
 }
 
 impl Turn {
-    /// Does the work and gives its result. It is done to its end even when nobody waits for it any more.
+    /// Does the work and gives its result. It is done to its end even when nobody waits for it any
+    /// more.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let done = tokio::task::spawn_blocking(move || {
             let _turn = self;

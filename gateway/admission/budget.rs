@@ -1,5 +1,6 @@
-//! The account of bytes in flight: messages while they come in, while they are worked on and until somebody has taken
-//! them. One atomic step takes a part or gives it back. `reader` says who waits, and who has to go, when it is full.
+//! The account of bytes in flight: messages while they come in, while they are worked on and until
+//! somebody has taken them. One atomic step takes a part or gives it back. `reader` says who waits,
+//! and who has to go, when it is full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,14 +21,19 @@ pub struct Hold<P: AsRef<Budget> = Arc<Budget>> {
     bytes: usize,
 }
 
-/// What a client reads in place of an answer that there is no memory for. The call behind it was made.
-pub const DROPPED: &str = "the answer was dropped, because it is larger than what limits.bytes_in_flight leaves beside \
-                           answers that other clients have not read; what was called may have had its effect";
+/// What a client reads in place of an answer that there is no memory for. The call behind it was
+/// made.
+pub const DROPPED: &str = "the answer was dropped, because it is larger than what \
+    limits.bytes_in_flight leaves beside \
+                           answers that other clients have not read; what was called may have had \
+                           its effect";
 
-/// Messages up to this size are always taken: their number is bounded, and somebody may wait for them.
+/// Messages up to this size are always taken: their number is bounded, and somebody may wait for
+/// them.
 pub const SMALL: usize = 4 * 1024;
 
-/// Messages up to this size have a part of the memory, beside the whole account, that larger ones cannot take.
+/// Messages up to this size have a part of the memory, beside the whole account, that larger ones
+/// cannot take.
 pub const MEDIUM: usize = 64 * 1024;
 
 /// The part for messages up to [`MEDIUM`] is the account divided by this.

@@ -1,5 +1,6 @@
-//! Memory for one message that comes in piece by piece. A large one lives in pages of its own: they grow without a copy,
-//! only those that were written to are resident, and all of them go back to the system at once when the message is gone.
+//! Memory for one message that comes in piece by piece. A large one lives in pages of its own: they
+//! grow without a copy, only those that were written to are resident, and all of them go back to
+//! the system at once when the message is gone.
 
 use bytes::{Bytes, BytesMut};
 use memmap2::{MmapMut, MmapOptions};
@@ -80,7 +81,8 @@ impl Pages {
     /// `None` when the system gives no such range of addresses.
     fn with(start: &[u8], max: usize) -> Option<Self> {
         let memory = MmapOptions::new().len(max).no_reserve_swap().map_anon().ok()?;
-        // Where the system prefers huge pages, a byte in each of them would make all of it resident.
+        // Where the system prefers huge pages, a byte in each of them would make all of it
+        // resident.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::NoHugePage);
         let mut pages = Self { memory, len: 0 };

@@ -1,5 +1,6 @@
-//! How many may run at once and how many may wait, fairly between callers: places go round the callers that wait, not
-//! to whoever asks most, and a full queue loses the newest of the caller who has most in it.
+//! How many may run at once and how many may wait, fairly between callers: places go round the
+//! callers that wait, not to whoever asks most, and a full queue loses the newest of the caller who
+//! has most in it.
 
 mod bounds;
 mod callers;
@@ -50,7 +51,11 @@ impl ConcurrencyLimit {
             pools.waiting.join();
         }
         Arc::new_cyclic(|itself| Self {
-            rules: Rules { bounds: Bounds { running: bounds.running.max(1), ..bounds }, charge, pools },
+            rules: Rules {
+                bounds: Bounds { running: bounds.running.max(1), ..bounds },
+                charge,
+                pools,
+            },
             state: Mutex::new(State {
                 running: 0,
                 waiting: 0,
@@ -69,7 +74,8 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// A place for `caller`, at once or after waiting for its turn. Dropping the future leaves the queue.
+    /// A place for `caller`, at once or after waiting for its turn. Dropping the future leaves the
+    /// queue.
     ///
     /// # Errors
     /// [`Refused`], at once or while it waits.
@@ -120,7 +126,8 @@ impl ConcurrencyLimit {
         Some(since.elapsed())
     }
 
-    /// When somebody who comes now may expect a place, by how long places were held so far; at least a second.
+    /// When somebody who comes now may expect a place, by how long places were held so far; at
+    /// least a second.
     #[must_use]
     pub fn expected_wait(&self) -> Duration {
         let state = self.state.lock();
@@ -135,7 +142,8 @@ impl ConcurrencyLimit {
         Duration::try_from_secs_f64(self.state.lock().held).unwrap_or_default()
     }
 
-    /// Waits until somebody waits for a place, and promises one: of several who do, as many go on as places are wanted.
+    /// Waits until somebody waits for a place, and promises one: of several who do, as many go on
+    /// as places are wanted.
     pub async fn wanted(&self) -> Promise<'_> {
         loop {
             {
@@ -159,7 +167,9 @@ impl ConcurrencyLimit {
             return Ok(Entered::Running(self.permit(caller, now)?));
         }
         // Who is held back for others has not found the limit full.
-        if state.running >= self.rules.bounds.running || state.is_within_reach(caller, self.rules.bounds.running, now) {
+        if state.running >= self.rules.bounds.running
+            || state.is_within_reach(caller, self.rules.bounds.running, now)
+        {
             state.full_since.get_or_insert(now);
         }
         let displaced = self.rules.make_room(&mut state, caller)?;
@@ -280,7 +290,8 @@ impl Drop for Waiting<'_> {
         }
         state.callers.tidy(self.caller);
         drop(state);
-        // The answer is on its way. Either it is here already, or its sender finds that nobody waits.
+        // The answer is on its way. Either it is here already, or its sender finds that nobody
+        // waits.
         answer.close();
         if let Ok(Ok(())) = answer.try_recv() {
             self.limit.release(self.caller, Instant::now());

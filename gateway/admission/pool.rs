@@ -1,5 +1,5 @@
-//! Places that several limits share. Half of them is dealt out evenly, so that no limit can take another one's part;
-//! the rest goes to whoever comes first.
+//! Places that several limits share. Half of them is dealt out evenly, so that no limit can take
+//! another one's part; the rest goes to whoever comes first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,8 +22,9 @@ pub(crate) trait Hungry: Send + Sync {
     fn try_again(&self);
 }
 
-/// See the module. Each member may always have its share, and more while the common part lasts. The shares are never
-/// less than one place (unless the pool has none at all), so with many members there are more places than `total`.
+/// See the module. Each member may always have its share, and more while the common part lasts. The
+/// shares are never less than one place (unless the pool has none at all), so with many members
+/// there are more places than `total`.
 pub struct Pool {
     total: AtomicUsize,
     members: AtomicUsize,
@@ -87,8 +88,8 @@ impl Pool {
         self.hungry_count.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A place of the common part is free: whoever has waited longest for it may try. Never call this while a limit is
-    /// locked.
+    /// A place of the common part is free: whoever has waited longest for it may try. Never call
+    /// this while a limit is locked.
     pub(crate) fn wake(&self) {
         while self.hungry_count.load(Ordering::SeqCst) > 0 {
             let Some(limit) = self.hungry.lock().pop_front() else { return };

@@ -1,5 +1,6 @@
-//! Whoever reads a message takes its memory from the account as the bytes come in. When the account is full it waits, which
-//! holds up whoever sends; after a bounded time the one that holds the most has to go, so that the others go on.
+//! Whoever reads a message takes its memory from the account as the bytes come in. When the account
+//! is full it waits, which holds up whoever sends; after a bounded time the one that holds the most
+//! has to go, so that the others go on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,7 +40,8 @@ impl Reader {
         Self { hold: Hold::none(Arc::clone(budget)), entry: None }
     }
 
-    /// Makes sure that the memory for a message of `total` bytes so far is held. Waits for it, which is bounded. Cancel safe.
+    /// Makes sure that the memory for a message of `total` bytes so far is held. Waits for it,
+    /// which is bounded. Cancel safe.
     ///
     /// # Errors
     /// [`NoMemory`]: this message has to go.
@@ -119,8 +121,8 @@ impl Reader {
         self.entry.is_some()
     }
 
-    /// The message is there: the same bytes, which count until the last part of them is gone. What is read next begins
-    /// with `rest` bytes that have come already.
+    /// The message is there: the same bytes, which count until the last part of them is gone. What
+    /// is read next begins with `rest` bytes that have come already.
     #[must_use]
     pub fn finish(&mut self, message: Bytes, rest: usize) -> Bytes {
         self.close();

@@ -42,8 +42,11 @@ impl Readers {
     }
 
     pub(crate) fn add(&self) -> Arc<Entry> {
-        let entry =
-            Arc::new(Entry { bytes: AtomicUsize::new(0), has_to_go: AtomicBool::new(false), told: Notify::new() });
+        let entry = Arc::new(Entry {
+            bytes: AtomicUsize::new(0),
+            has_to_go: AtomicBool::new(false),
+            told: Notify::new(),
+        });
         self.state.lock().open.push(Arc::clone(&entry));
         entry
     }
@@ -55,8 +58,8 @@ impl Readers {
         }
     }
 
-    /// Tells the one that holds the most to go, unless one was told just now. False when that is whoever asks, who wants
-    /// `total` bytes, or when there is nobody.
+    /// Tells the one that holds the most to go, unless one was told just now. False when that is
+    /// whoever asks, who wants `total` bytes, or when there is nobody.
     pub(crate) fn tell_largest(&self, total: usize) -> bool {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -64,8 +67,10 @@ impl Readers {
             return true;
         }
         let stays = |entry: &&Arc<Entry>| !entry.has_to_go.load(Ordering::Relaxed);
-        let largest = state.open.iter().filter(stays).max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
-        let Some(largest) = largest.filter(|entry| entry.bytes.load(Ordering::Relaxed) >= total) else {
+        let largest =
+            state.open.iter().filter(stays).max_by_key(|entry| entry.bytes.load(Ordering::Relaxed));
+        let Some(largest) = largest.filter(|entry| entry.bytes.load(Ordering::Relaxed) >= total)
+        else {
             return false;
         };
         largest.has_to_go.store(true, Ordering::Release);

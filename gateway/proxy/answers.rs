@@ -1,6 +1,7 @@
-//! What clients answer to questions of servers (elicitation, sampling, roots), held against what was asked. What was not asked,
-//! or is no member of its result, is left out; what does not fit is refused, and no server hears of it.
-//! Pages: basic/patterns/mrtr.mdx, client/elicitation.mdx, client/sampling.mdx, client/roots.mdx (2026-07-28).
+//! What clients answer to questions of servers (elicitation, sampling, roots), held against what
+//! was asked. What was not asked, or is no member of its result, is left out; what does not fit is
+//! refused, and no server hears of it. Pages: basic/patterns/mrtr.mdx, client/elicitation.mdx,
+//! client/sampling.mdx, client/roots.mdx (2026-07-28).
 
 mod form;
 
@@ -37,7 +38,9 @@ impl Question {
         match method {
             Method::Sample => Some(Self::Sample),
             Method::Roots => Some(Self::Roots),
-            Method::Elicit if params.get("mode").and_then(Value::as_str) == Some("url") => Some(Self::Url),
+            Method::Elicit if params.get("mode").and_then(Value::as_str) == Some("url") => {
+                Some(Self::Url)
+            }
             Method::Elicit => Some(Self::Form(Form::of(params.get("requestedSchema")))),
             _ => None,
         }
@@ -101,13 +104,16 @@ impl Question {
 }
 
 impl Questions {
-    /// The questions of an `inputRequests`. `None` when they are too many to remember in a token, or none that clients have.
+    /// The questions of an `inputRequests`. `None` when they are too many to remember in a token,
+    /// or none that clients have.
     pub(crate) fn of(requests: &[u8]) -> Option<Self> {
         let Ok(Value::Object(all)) = serde_json::from_slice(requests) else { return None };
         let mut questions = BTreeMap::new();
         for (key, request) in all {
-            let method = Method::parse(request.get("method").and_then(Value::as_str).unwrap_or_default());
-            questions.insert(key, Question::of(method, request.get("params").unwrap_or(&Value::Null))?);
+            let method =
+                Method::parse(request.get("method").and_then(Value::as_str).unwrap_or_default());
+            questions
+                .insert(key, Question::of(method, request.get("params").unwrap_or(&Value::Null))?);
         }
         let questions = Self(questions);
         (questions.sealed().to_string().len() <= MAX_QUESTIONS).then_some(questions)
@@ -115,7 +121,8 @@ impl Questions {
 
     /// As it stands in a sealed state.
     pub(crate) fn sealed(&self) -> Value {
-        let all: Map<String, Value> = self.0.iter().map(|(key, question)| (key.clone(), question.sealed())).collect();
+        let all: Map<String, Value> =
+            self.0.iter().map(|(key, question)| (key.clone(), question.sealed())).collect();
         Value::Object(all)
     }
 
@@ -128,7 +135,8 @@ impl Questions {
         Some(Self(questions))
     }
 
-    /// Takes an `inputResponses`: the answers to what was asked. Which of them are missing is the server's to say.
+    /// Takes an `inputResponses`: the answers to what was asked. Which of them are missing is the
+    /// server's to say.
     ///
     /// # Errors
     /// What is wrong with one of them, in words.
@@ -137,8 +145,8 @@ impl Questions {
     }
 }
 
-/// Takes the answers to questions of a task, which its server alone remembers: what is an answer to something. The rest is
-/// left out.
+/// Takes the answers to questions of a task, which its server alone remembers: what is an answer to
+/// something. The rest is left out.
 ///
 /// # Errors
 /// They are no object.
@@ -167,7 +175,8 @@ fn take_each(raw: &[u8], question: impl Fn(&str) -> Option<Question>) -> Result<
         let key = member.name(raw);
         if let Some(question) = question(&key) {
             let answer = question.take(member.value.of(raw));
-            let words = |words| format!("the answer {}: {words}", lockgate_protocol::list::short(&key));
+            let words =
+                |words| format!("the answer {}: {words}", lockgate_protocol::list::short(&key));
             object.copy(member.key.of(raw), &answer.map_err(words)?);
         }
     }
@@ -204,12 +213,17 @@ fn is_block(block: &Value) -> bool {
 
 fn take_roots(answer: &Answer<'_>, object: &mut Object<'_>) -> Result<(), String> {
     let roots = answer.member("roots").ok_or("`roots` is missing")?;
-    let Ok(Value::Array(roots)) = serde_json::from_slice(roots) else { return Err("`roots` must be an array".into()) };
+    let Ok(Value::Array(roots)) = serde_json::from_slice(roots) else {
+        return Err("`roots` must be an array".into());
+    };
     let mut known = Vec::with_capacity(roots.len());
     for root in roots {
         let uri = root.get("uri").and_then(Value::as_str).filter(|uri| uri.starts_with("file://"));
         let mut new = Map::new();
-        new.insert("uri".into(), uri.ok_or("a root must have a `uri` that begins with file://")?.into());
+        new.insert(
+            "uri".into(),
+            uri.ok_or("a root must have a `uri` that begins with file://")?.into(),
+        );
         match root.get("name") {
             None => {}
             Some(Value::String(name)) => drop(new.insert("name".into(), name.as_str().into())),
@@ -232,7 +246,8 @@ impl<'a> Answer<'a> {
         if !raw.starts_with(b"{") {
             return Err("must be an object".into());
         }
-        let scanned = Scanner::new(raw, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
+        let scanned = Scanner::new(raw, scan::MAX_DEPTH)
+            .and_then(|mut scanner| scanner.members(Keys::Distinct));
         let (_, members) = scanned.map_err(|flaw| flaw.to_string())?;
         Ok(Self { raw, members })
     }

@@ -1,5 +1,5 @@
-//! May they? What policy hides is not in the view, and answers like what does not exist; then rates, then arguments.
-//! Only here is a [`Permitted`] made, and without one no server is reached.
+//! May they? What policy hides is not in the view, and answers like what does not exist; then
+//! rates, then arguments. Only here is a [`Permitted`] made, and without one no server is reached.
 
 mod permitted;
 
@@ -31,7 +31,9 @@ pub(crate) fn authorize(context: &RequestContext) -> Result<Permitted, RequestEr
     match context.request.method {
         Method::ToolsCall => authorize_tool(context),
         Method::PromptsGet => authorize_prompt(context),
-        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => authorize_resource(context),
+        Method::ResourcesRead | Method::Subscribe | Method::Unsubscribe => {
+            authorize_resource(context)
+        }
         Method::Complete => authorize_completion(context),
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => authorize_task(context),
         other => Err(RequestError::method_not_found(other.as_str())),
@@ -46,7 +48,10 @@ const QUICK_ANSWERS: usize = 64 * 1024;
 pub(crate) fn is_slow(context: &RequestContext) -> bool {
     let bytes_of = |name: &str| context.request.param(name).map_or(0, <[u8]>::len);
     // URIs are judged in every spelling that a server may take for the same.
-    if bytes_of("uri") > QUICK_URI || bytes_of("ref") > QUICK_URI || bytes_of("inputResponses") > QUICK_ANSWERS {
+    if bytes_of("uri") > QUICK_URI
+        || bytes_of("ref") > QUICK_URI
+        || bytes_of("inputResponses") > QUICK_ANSWERS
+    {
         return true;
     }
     let bytes = bytes_of("arguments");
@@ -63,7 +68,11 @@ pub(crate) fn is_slow(context: &RequestContext) -> bool {
 }
 
 /// Takes a request that is for no server in particular (lists, discovery) from its allowances.
-pub(crate) fn admit(snapshot: &Snapshot, rights: &CallerRights, method: Method) -> Result<Vec<Held>, RequestError> {
+pub(crate) fn admit(
+    snapshot: &Snapshot,
+    rights: &CallerRights,
+    method: Method,
+) -> Result<Vec<Held>, RequestError> {
     take_allowance(snapshot, rights, method, None)
 }
 
@@ -80,7 +89,11 @@ fn take_allowance(
 }
 
 /// Decides on something that is in the view: how often, then with which arguments.
-fn evaluate(context: &RequestContext, verdict: &Verdict, target: &Target<'_>) -> Result<Judgement, RequestError> {
+fn evaluate(
+    context: &RequestContext,
+    verdict: &Verdict,
+    target: &Target<'_>,
+) -> Result<Judgement, RequestError> {
     evaluate_target(context, verdict, target).map_err(|problem| problem.of_server(target.server))
 }
 
@@ -90,29 +103,37 @@ fn evaluate_target(
     target: &Target<'_>,
 ) -> Result<Judgement, RequestError> {
     let rights = &context.rights;
-    let held = take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
+    let held =
+        take_allowance(&context.snapshot, rights, context.request.method, Some((verdict, target)))?;
     let policy = &context.snapshot.policy;
     let subject = rights.subject();
     let question = rights.question(&subject, target);
     let arguments = context.request.param("arguments").filter(|_| verdict.reads_arguments());
-    let passed =
-        policy.evaluate(verdict, &question, arguments).map_err(|denied| write_denial(context, target, denied))?;
+    let passed = policy
+        .evaluate(verdict, &question, arguments)
+        .map_err(|denied| write_denial(context, target, denied))?;
     if let Some(denied) = &passed.dry_run {
         let who = subject.principal();
         let reason = describe_reason(&denied.reason);
         let tool = target.exposed;
         let rule = &*denied.rule;
-        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be denied");
+        tracing::info!(target: "audit", decision = "dry-run", who, tool, rule, %reason, "would be \
+            denied");
     }
     Ok(Judgement { passed, held, response: verdict.response().cloned() })
 }
 
-/// The answer to arguments that policy refuses: for a tool a result that the model reads and can mend, as the
-/// specification has it for input that does not validate; for anything else an error.
+/// The answer to arguments that policy refuses: for a tool a result that the model reads and can
+/// mend, as the specification has it for input that does not validate; for anything else an error.
 fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -> RequestError {
     let rule = &*denied.rule;
     let unjudged = |failure: String, why: String| {
-        tracing::warn!(tool = target.exposed, rule, failure, "denied, because a policy could not be evaluated");
+        tracing::warn!(
+            tool = target.exposed,
+            rule,
+            failure,
+            "denied, because a policy could not be evaluated"
+        );
         format!("refused by policy {rule}, which cannot judge this call{why}")
     };
     let words = match denied.reason {
@@ -128,14 +149,18 @@ fn write_denial(context: &RequestContext, target: &Target<'_>, denied: Denied) -
     problem.denied(denied.rule)
 }
 
-/// The answer about what is not there, or is hidden, which is the same: it counts as a request by its method, so that
-/// names cannot be guessed without limit.
+/// The answer about what is not there, or is hidden, which is the same: it counts as a request by
+/// its method, so that names cannot be guessed without limit.
 fn answer_missing(context: &RequestContext, problem: RequestError) -> RequestError {
-    take_allowance(&context.snapshot, &context.rights, context.request.method, None).err().unwrap_or(problem)
+    take_allowance(&context.snapshot, &context.rights, context.request.method, None)
+        .err()
+        .unwrap_or(problem)
 }
 
 fn require_string<'a>(request: &'a Request, name: &str) -> Result<Cow<'a, str>, RequestError> {
-    request.param_str(name).ok_or_else(|| RequestError::invalid(format!("`params.{name}` must be a string")))
+    request
+        .param_str(name)
+        .ok_or_else(|| RequestError::invalid(format!("`params.{name}` must be a string")))
 }
 
 fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
@@ -150,12 +175,20 @@ fn authorize_tool(context: &RequestContext) -> Result<Permitted, RequestError> {
         return Err(RequestError::invalid("`params.arguments` must be an object"));
     }
     let at = context.endpoint.resource();
-    let scopes = context.snapshot.authenticator.may_call(&context.principal, &entry.slug, &entry.item.key, at);
-    scopes.map_err(|(why, challenge)| RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug))?;
+    let scopes = context.snapshot.authenticator.may_call(
+        &context.principal,
+        &entry.slug,
+        &entry.item.key,
+        at,
+    );
+    scopes.map_err(|(why, challenge)| {
+        RequestError::insufficient_scope(why, &challenge).of_server(&entry.slug)
+    })?;
     let judged = evaluate(context, &seen.verdict, &entry.target(Kind::Tool))?;
-    let permitted = permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
-        .with_metrics(entry.metrics.clone())
-        .with_listed(context.view.shown(entry));
+    let permitted =
+        permit_round(context, Arc::clone(&entry.server), entry.item.key.to_string(), "name")?
+            .with_metrics(entry.metrics.clone())
+            .with_listed(context.view.shown(entry));
     Ok(permitted.with_judgement(judged))
 }
 
@@ -167,17 +200,24 @@ fn authorize_prompt(context: &RequestContext) -> Result<Permitted, RequestError>
         .filter(|seen| context.sees(&seen.entry))
         .ok_or_else(|| answer_missing(context, RequestError::unknown("prompt", &name)))?;
     let judged = evaluate(context, &seen.verdict, &seen.entry.target(Kind::Prompt))?;
-    let permitted = permit_round(context, Arc::clone(&seen.entry.server), seen.entry.item.key.to_string(), "name")?;
+    let permitted = permit_round(
+        context,
+        Arc::clone(&seen.entry.server),
+        seen.entry.item.key.to_string(),
+        "name",
+    )?;
     Ok(permitted.with_listed(context.view.shown(&seen.entry)).with_judgement(judged))
 }
 
 fn authorize_resource(context: &RequestContext) -> Result<Permitted, RequestError> {
     let uri = require_string(&context.request, "uri")?;
-    // Servers take subscriptions to what they do not have: asked about anything else than what the caller is shown, they
-    // would tell it from what is hidden.
+    // Servers take subscriptions to what they do not have: asked about anything else than what the
+    // caller is shown, they would tell it from what is hidden.
     let shown = context.request.method != Method::Subscribe || context.view.describes(&uri);
     let found = context.view.resource(&uri, Kind::Resource).filter(|_| shown);
-    let found = found.ok_or_else(|| answer_missing(context, RequestError::unknown_resource(&uri, context.era())))?;
+    let found = found.ok_or_else(|| {
+        answer_missing(context, RequestError::unknown_resource(&uri, context.era()))
+    })?;
     let judged = evaluate(context, &found.verdict, &found.target(Kind::Resource))?;
     Ok(permit_round(context, found.server, found.own, "uri")?.with_judgement(judged))
 }
@@ -193,7 +233,8 @@ fn permit_round(
     if tokens::is_next_round(&context.request) {
         replaced.extend(tokens::next_round(context, server.slug(), &target)?);
     }
-    // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the request is an ordinary one.
+    // A legacy client's wish for a task of 2025-11-25, which the gateway does not offer: the
+    // request is an ordinary one.
     if context.era() == Era::Legacy && context.request.param("task").is_some() {
         replaced.push(("task", None));
     }
@@ -202,29 +243,44 @@ fn permit_round(
 
 fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestError> {
     let request = &context.request;
-    let bad = || RequestError::invalid("`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`");
+    let bad = || {
+        RequestError::invalid(
+            "`params.ref` must be a ref/prompt with `name` or a ref/resource with `uri`",
+        )
+    };
     let reference = request.param("ref").ok_or_else(bad)?;
     let mut scanner = scan::Scanner::new(reference, scan::MAX_DEPTH).map_err(|_| bad())?;
     let (_, members) = scanner.members(scan::Keys::Strict).map_err(|_| bad())?;
-    let member = |name: &str| scan::find(&members, reference, name).and_then(|s| scan::as_str(s.of(reference)));
+    let member = |name: &str| {
+        scan::find(&members, reference, name).and_then(|s| scan::as_str(s.of(reference)))
+    };
     let (server, key, own, judged) = match member("type").as_deref() {
         Some("ref/prompt") => {
             let name = member("name").ok_or_else(bad)?;
             let unknown = || answer_missing(context, RequestError::unknown("prompt", &name));
-            let entry = &context.view.prompt(&name).filter(|seen| context.sees(&seen.entry)).ok_or_else(unknown)?.entry;
+            let entry = &context
+                .view
+                .prompt(&name)
+                .filter(|seen| context.sees(&seen.entry))
+                .ok_or_else(unknown)?
+                .entry;
             let target = entry.target(Kind::PromptCompletion);
-            let judged = evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
+            let judged =
+                evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&entry.server), "name", entry.item.key.to_string(), judged)
         }
         Some("ref/resource") => {
             let uri = member("uri").ok_or_else(bad)?;
             let unknown = || answer_missing(context, RequestError::unknown("resource", &uri));
-            // What may not be read cannot be completed either; and only what is listed can, so that a server need not be
-            // asked about anything else, in words that would tell it from what is hidden.
-            let found = context.view.resource(&uri, Kind::Resource).filter(|_| context.view.lists(&uri));
+            // What may not be read cannot be completed either; and only what is listed can, so that
+            // a server need not be asked about anything else, in words that would tell it from what
+            // is hidden.
+            let found =
+                context.view.resource(&uri, Kind::Resource).filter(|_| context.view.lists(&uri));
             let found = found.ok_or_else(unknown)?;
             let target = found.target(Kind::ResourceCompletion);
-            let judged = evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
+            let judged =
+                evaluate(context, &find_verdict(context, &target).ok_or_else(unknown)?, &target)?;
             (Arc::clone(&found.server), "uri", found.own.clone(), judged)
         }
         _ => return Err(bad()),
@@ -245,20 +301,27 @@ fn authorize_completion(context: &RequestContext) -> Result<Permitted, RequestEr
 /// What policy says of something that is not in the view by itself; nothing when it hides it.
 fn find_verdict(context: &RequestContext, target: &Target<'_>) -> Option<Verdict> {
     let subject = context.rights.subject();
-    let verdict = context.snapshot.policy.verdict(&context.rights.class, &context.rights.question(&subject, target));
+    let verdict = context
+        .snapshot
+        .policy
+        .verdict(&context.rights.class, &context.rights.question(&subject, target));
     verdict.is_visible().then_some(verdict)
 }
 
-/// A task is found by the token that we made of its server and id; a foreign token is an unknown task.
+/// A task is found by the token that we made of its server and id; a foreign token is an unknown
+/// task.
 fn authorize_task(context: &RequestContext) -> Result<Permitted, RequestError> {
     let token = require_string(&context.request, "taskId")?;
-    let task =
-        find_task(context, &token).ok_or_else(|| answer_missing(context, RequestError::invalid("unknown task")))?;
+    let task = find_task(context, &token)
+        .ok_or_else(|| answer_missing(context, RequestError::invalid("unknown task")))?;
     let held = admit(&context.snapshot, &context.rights, context.request.method)?;
     let method = context.request.method;
     let mut replaced = vec![("taskId", Some(write::quoted(&task.own)))];
     if let Some(responses) = context.request.param("inputResponses") {
-        replaced.push(("inputResponses", Some(tokens::take_answers(context, responses, answers::take_unremembered)?)));
+        replaced.push((
+            "inputResponses",
+            Some(tokens::take_answers(context, responses, answers::take_unremembered)?),
+        ));
     }
     let permitted = Permitted::new(task.server, method, task.own, replaced);
     Ok(permitted.with_held(held).with_response(task.response))
@@ -273,13 +336,18 @@ pub(crate) struct Task {
     response: Option<Arc<Response>>,
 }
 
-/// The task behind a token that this caller was given here. What policy hides meanwhile takes its tasks along.
+/// The task behind a token that this caller was given here. What policy hides meanwhile takes its
+/// tasks along.
 pub(crate) fn find_task(context: &RequestContext, token: &str) -> Option<Task> {
-    let plain = context.snapshot.sealer.open(Purpose::Task, &context.bind(), tokens::now(), token).ok()?;
+    let plain =
+        context.snapshot.sealer.open(Purpose::Task, &context.bind(), tokens::now(), token).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (slug, rest) = plain.split_once('\0')?;
     let (tool, own) = rest.split_once('\0')?;
-    let seen = context.view.tool(tool).filter(|seen| context.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
+    let seen = context
+        .view
+        .tool(tool)
+        .filter(|seen| context.sees(&seen.entry) && seen.entry.slug.as_str() == slug)?;
     let response = seen.verdict.response().cloned();
     Some(Task { server: Arc::clone(&seen.entry.server), own: own.to_owned(), response })
 }
@@ -291,5 +359,6 @@ pub(crate) fn require_tasks(context: &RequestContext) -> Result<(), RequestError
         return Ok(());
     }
     let needed = serde_json::json!({"requiredCapabilities": {"extensions": {TASKS: {}}}});
-    Err(RequestError::new(code::MISSING_CAPABILITY, "the request needs the tasks extension").data(needed))
+    Err(RequestError::new(code::MISSING_CAPABILITY, "the request needs the tasks extension")
+        .data(needed))
 }

@@ -1,5 +1,5 @@
-//! What a built-in server sees with its caller's eyes: the caller's view, and reads that take the caller's own path
-//! (`authorize`, `dispatch`). It can reach nothing else.
+//! What a built-in server sees with its caller's eyes: the caller's view, and reads that take the
+//! caller's own path (`authorize`, `dispatch`). It can reach nothing else.
 
 use std::sync::Arc;
 
@@ -15,8 +15,10 @@ use crate::gateway::Gateway;
 use crate::rescue::RequestError;
 use crate::transport::Text;
 
-/// Takes a request through authorization and to its server, and gives the answer as the caller would get it.
-pub(crate) type Forward = for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
+/// Takes a request through authorization and to its server, and gives the answer as the caller
+/// would get it.
+pub(crate) type Forward =
+    for<'a> fn(&'a Gateway, Box<RequestContext>) -> BoxFuture<'a, Result<Text, RequestError>>;
 
 /// The caller of one request.
 pub(crate) struct RequestCallerView<'a> {
@@ -38,7 +40,10 @@ pub(crate) fn about(context: &RequestContext, method: Method, uri: &str) -> Opti
     object.string("method", method.as_str());
     object.raw("params", &params);
     object.close();
-    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Client) else { return None };
+    let Ok(Message::Request(request)) = jsonrpc::parse(text.into(), MAX_DEPTH, SentBy::Client)
+    else {
+        return None;
+    };
     Some(context.instead(request))
 }
 
@@ -71,7 +76,8 @@ impl Sight for RequestCallerView<'_> {
 
     fn read<'a>(&'a self, uri: &'a str) -> BoxFuture<'a, Result<Bytes, String>> {
         Box::pin(async move {
-            let context = about(self.context, Method::ResourcesRead, uri).ok_or("this is no URI that can be read")?;
+            let context = about(self.context, Method::ResourcesRead, uri)
+                .ok_or("this is no URI that can be read")?;
             let answer = (self.forward)(self.gateway, Box::new(context)).await;
             let text = answer.map_err(|problem| problem.message.to_string())?.into_bytes();
             match jsonrpc::parse(text.clone(), MAX_DEPTH, SentBy::Server) {

@@ -1,31 +1,31 @@
-//! The merged picture of every server's tools, prompts, resources and templates, and how the part of it that may be seen
-//! at one endpoint is made. Both are immutable: a change makes a new one.
+//! The merged picture of every server's tools, prompts, resources and templates, and how the part
+//! of it that may be seen at one endpoint is made. Both are immutable: a change makes a new one.
 
 mod entry;
 mod hidden;
 mod keep;
 pub(crate) mod mark;
+mod merge;
 pub(crate) mod rendered;
 mod resources;
 pub(crate) mod template;
 mod view;
 mod views;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use lockgate_policy::pin::Pins;
-use lockgate_policy::{Annotations, Kind, Policy};
+use lockgate_policy::{Kind, Policy};
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::{Naming, Slug};
-use lockgate_protocol::uri;
 use lockgate_telemetry::Metrics;
-use lockgate_upstream::{Item, ListKind, State, Status, Upstream};
+use lockgate_upstream::{ListKind, State, Status, Upstream};
 
-use entry::category;
-pub(crate) use entry::{Entry, Seen, index};
+pub(crate) use entry::{Entry, ViewEntry, index};
 pub(crate) use hidden::Asking;
 use keep::{KEEP_MS, keep_ms};
+use merge::{Merger, ServerLists};
 use view::Degraded;
 pub(crate) use view::View;
 use views::Views;
@@ -66,7 +66,13 @@ impl Declared {
     /// What the server offers; everything, as long as it has never been asked.
     fn offers(&self) -> Offers {
         let unknown = self.version == 0 && self.status.state != State::Disabled;
-        let all = Offers { tools: true, prompts: true, resources: true, completions: true, ..self.offers };
+        let all = Offers {
+            tools: true,
+            prompts: true,
+            resources: true,
+            completions: true,
+            ..self.offers
+        };
         if unknown { all } else { self.offers }
     }
 
@@ -75,7 +81,11 @@ impl Declared {
         let status = server.status();
         let catalog = server.catalog();
         let shows = |status: &Status| {
-            (status.state, status.trouble.as_ref().map(|t| (t.stage, t.reason())), status.peer.as_ref().map(|p| p.era))
+            (
+                status.state,
+                status.trouble.as_ref().map(|t| (t.stage, t.reason())),
+                status.peer.as_ref().map(|p| p.era),
+            )
         };
         self.version == catalog.version
             && self.keep_ms == keep_ms(&catalog, &status)
@@ -83,7 +93,15 @@ impl Declared {
     }
 }
 
-fn declared(server: &dyn Upstream, catalog: &lockgate_upstream::Catalog, pins: &Pins) -> Declared {
+fn is_quarantined(entry: &mut Arc<Entry>) -> bool {
+    entry.inspected.as_ref().is_some_and(|inspected| inspected.quarantined)
+}
+
+fn read_declared(
+    server: &dyn Upstream,
+    catalog: &lockgate_upstream::Catalog,
+    pins: &Pins,
+) -> Declared {
     let instructions = catalog.instructions.as_ref().map(|text| inspect::instructions(text, pins));
     let status = server.status();
     let keep_ms = keep_ms(catalog, &status);
@@ -99,50 +117,24 @@ impl Catalog {
         before: Option<&Self>,
         metrics: &Metrics,
     ) -> Self {
-        let tools = before.into_iter().flat_map(Self::tools);
-        let known = Known::of(tools.filter_map(|e| Some((e.slug.as_str(), &*e.item.key, e.inspected.as_ref()?))));
-        let catalogs: Vec<_> = servers.iter().map(|(slug, server)| (slug, server, server.catalog())).collect();
-        let mut items = ListKind::ALL.map(|kind| {
-            let all: Vec<_> = catalogs
-                .iter()
-                .flat_map(|(slug, server, c)| {
-                    let everybody = c.items(kind).iter().map(move |item| (*slug, *server, item, false));
-                    everybody.chain(c.asking_items(kind).iter().map(move |item| (*slug, *server, item, true)))
-                })
-                .collect();
-            let exposed: Vec<String> = match kind {
-                ListKind::Tools | ListKind::Prompts => {
-                    naming.expose(all.iter().map(|(slug, _, item, _)| (*slug, &*item.key)))
-                }
-                ListKind::Resources | ListKind::Templates => {
-                    all.iter().map(|(slug, _, item, _)| uri::expose(slug, &item.key).into_owned()).collect()
-                }
-            };
-            type One<'a> = (&'a Slug, &'a Arc<dyn Upstream>, &'a Item, bool);
-            let entry = |((slug, server, item, asks), exposed): (One<'_>, String)| {
-                let is_tool = kind == ListKind::Tools;
-                let metrics = is_tool.then(|| metrics.tool(slug, &item.key));
-                let category = category(&**server);
-                let inspected = is_tool.then(|| known.inspect(slug, item, category.is_some(), pins));
-                Arc::new(Entry {
-                    slug: slug.clone(),
-                    server: Arc::clone(server),
-                    exposed: exposed.into(),
-                    item: inspect::shown(item, pins),
-                    asks,
-                    metrics,
-                    inspected,
-                    category,
-                    annotations: annotations(kind, item),
-                })
-            };
-            all.into_iter().zip(exposed).map(entry).collect::<Vec<_>>()
-        });
-        let held = |entry: &mut Arc<Entry>| entry.inspected.as_ref().is_some_and(|inspected| inspected.quarantined);
-        let quarantined = items[index(ListKind::Tools)].extract_if(.., held).collect();
-        let declared =
-            catalogs.iter().map(|(slug, server, c)| ((*slug).clone(), declared(&***server, c, pins))).collect();
-        drop(catalogs);
+        let mut inspected = Vec::new();
+        for entry in before.into_iter().flat_map(Self::tools) {
+            if let Some(known) = &entry.inspected {
+                inspected.push((entry.slug.as_str(), &*entry.item.key, known));
+            }
+        }
+        let merger = Merger { naming, pins, metrics, known: Known::of(inspected.into_iter()) };
+        let lists: Vec<_> = servers
+            .iter()
+            .map(|(slug, server)| ServerLists { slug, server, lists: server.catalog() })
+            .collect();
+        let mut items = ListKind::ALL.map(|kind| merger.merge_lists(kind, &lists));
+        let quarantined = items[index(ListKind::Tools)].extract_if(.., is_quarantined).collect();
+        let mut declared = BTreeMap::new();
+        for ServerLists { slug, server, lists } in &lists {
+            declared.insert((*slug).clone(), read_declared(&***server, lists, pins));
+        }
+        drop(lists);
         let version = before.map_or(0, |before| before.version + 1);
         Self { version, servers, items, quarantined, declared, views: Views::default() }
     }
@@ -171,7 +163,11 @@ impl Catalog {
         let mut pairs = self.servers.iter().zip(servers);
         self.servers.len() == servers.len()
             && pairs.all(|((slug, old), (other, new))| {
-                let said = || self.declared.get(slug).is_some_and(|declared| declared.is_still_said_by(&**new));
+                let said = || {
+                    self.declared
+                        .get(slug)
+                        .is_some_and(|declared| declared.is_still_said_by(&**new))
+                };
                 slug == other && Arc::ptr_eq(old, new) && said()
             })
     }
@@ -186,52 +182,112 @@ impl Catalog {
     ) -> Option<View> {
         let only = match endpoint {
             Endpoint::All => None,
-            Endpoint::Server(slug) => Some(self.servers.keys().find(|s| s.as_str() == slug)?.clone()),
+            Endpoint::Server(slug) => {
+                Some(self.servers.keys().find(|known| known.as_str() == slug)?)
+            }
         };
-        let seen = ListKind::ALL.map(|kind| {
-            let asked = self.items(kind).iter().filter(|entry| only.as_ref().is_none_or(|only| *only == entry.slug));
-            asked.filter_map(|entry| seen(policy, rights, kind, entry)).collect::<Vec<_>>()
-        });
-        let empty = |slug: &Slug| !self.items.iter().flatten().any(|entry| entry.slug == *slug);
-        let has_some: HashSet<&Slug> = seen.iter().flatten().map(|seen| &seen.entry.slug).collect();
-        let visible = |slug: &Slug| has_some.contains(slug) || empty(slug) && policy.reaches(&rights.class, slug);
-        if only.as_ref().is_some_and(|only| !visible(only)) {
-            return None;
+        let seen = ListKind::ALL.map(|kind| self.find_visible(kind, only, policy, rights));
+        let servers = self.find_visible_servers(&seen, policy, rights);
+        let servers = match only {
+            // What has nothing for a caller is no endpoint for it.
+            Some(only) if !servers.contains(only) => return None,
+            Some(only) => BTreeSet::from([only]),
+            None => servers,
+        };
+        Some(self.make_view(&seen, &servers, only.is_none(), (policy, rights, naming)))
+    }
+
+    /// The entries of a list that a caller may see, of all servers or of one.
+    fn find_visible(
+        &self,
+        kind: ListKind,
+        only: Option<&Slug>,
+        policy: &Policy,
+        rights: &CallerRights,
+    ) -> Vec<ViewEntry> {
+        let mut visible = Vec::new();
+        for entry in self.items(kind) {
+            if only.is_none_or(|only| *only == entry.slug) {
+                visible.extend(judge_entry(policy, rights, kind, entry));
+            }
         }
-        let here = |slug: &Slug| only.as_ref().map_or_else(|| visible(slug), |only| only == slug);
-        let namespaced = only.is_none();
-        let names = [ListKind::Tools, ListKind::Prompts].map(|kind| names(&seen[index(kind)], namespaced, naming));
-        let items = seen.each_ref().map(|seen| seen.iter().map(|seen| Arc::clone(&seen.entry)).collect::<Vec<_>>());
-        let web = items[index(ListKind::Resources)].iter().filter(|e| e.exposed == e.item.key);
-        let web = web.map(|e| (Box::from(&*e.exposed), e.slug.clone())).collect();
-        let declared: Vec<_> = self.declared.iter().filter(|(slug, _)| here(slug)).collect();
-        let offers = declared.iter().fold(Offers::default(), |all, (_, d)| all.or(d.offers()));
-        let instructions = declared.iter().filter_map(|(slug, d)| Some(((*slug).clone(), d.instructions.clone()?)));
-        Some(View {
+        visible
+    }
+
+    /// The servers that a caller may know of: those of which it sees something, and those without
+    /// anything that policy lets it reach.
+    fn find_visible_servers(
+        &self,
+        seen: &[Vec<ViewEntry>; 4],
+        policy: &Policy,
+        rights: &CallerRights,
+    ) -> BTreeSet<&Slug> {
+        let with_visible: HashSet<&Slug> =
+            seen.iter().flatten().map(|seen| &seen.entry.slug).collect();
+        let with_items: HashSet<&Slug> =
+            self.items.iter().flatten().map(|entry| &entry.slug).collect();
+        let mut servers = BTreeSet::new();
+        for slug in self.servers.keys() {
+            let is_empty = !with_items.contains(slug);
+            if with_visible.contains(slug) || is_empty && policy.reaches(&rights.class, slug) {
+                servers.insert(slug);
+            }
+        }
+        servers
+    }
+
+    fn make_view(
+        &self,
+        seen: &[Vec<ViewEntry>; 4],
+        here: &BTreeSet<&Slug>,
+        namespaced: bool,
+        (policy, rights, naming): (&Arc<Policy>, &CallerRights, Naming),
+    ) -> View {
+        let names = [ListKind::Tools, ListKind::Prompts];
+        let mut view = View {
             namespaced,
-            servers: self
-                .servers
-                .iter()
-                .filter(|(slug, _)| here(slug))
-                .map(|(s, u)| (s.clone(), Arc::clone(u)))
-                .collect(),
-            names,
-            web,
-            offers,
-            instructions: instructions.collect(),
-            degraded: declared.iter().filter_map(|(slug, d)| degraded(slug, &d.status)).collect(),
-            keep_ms: declared.iter().filter_map(|(_, d)| d.keep_ms).fold(KEEP_MS, u64::min),
+            servers: BTreeMap::new(),
+            items: seen
+                .each_ref()
+                .map(|seen| seen.iter().map(|seen| Arc::clone(&seen.entry)).collect()),
+            names: names.map(|kind| names_of(&seen[index(kind)], namespaced, naming)),
+            web: HashMap::new(),
+            offers: Offers::default(),
+            instructions: Vec::new(),
+            degraded: Vec::new(),
+            keep_ms: KEEP_MS,
             policy: Arc::clone(policy),
             rights: rights.clone(),
-            items,
             rendered: Rendered::default(),
             marks: Default::default(),
-        })
+        };
+        for entry in &view.items[index(ListKind::Resources)] {
+            if entry.exposed == entry.item.key {
+                view.web.insert(Box::from(&*entry.exposed), entry.slug.clone());
+            }
+        }
+        for (slug, server) in self.servers.iter().filter(|(slug, _)| here.contains(slug)) {
+            view.servers.insert(slug.clone(), Arc::clone(server));
+        }
+        for (slug, declared) in self.declared.iter().filter(|(slug, _)| here.contains(slug)) {
+            view.offers = view.offers.or(declared.offers());
+            if let Some(text) = &declared.instructions {
+                view.instructions.push((slug.clone(), Arc::clone(text)));
+            }
+            view.degraded.extend(degraded(slug, &declared.status));
+            view.keep_ms = view.keep_ms.min(declared.keep_ms.unwrap_or(KEEP_MS));
+        }
+        view
     }
 }
 
 /// The entry with what policy says of it, unless policy hides it.
-fn seen(policy: &Policy, rights: &CallerRights, kind: ListKind, entry: &Arc<Entry>) -> Option<Seen> {
+fn judge_entry(
+    policy: &Policy,
+    rights: &CallerRights,
+    kind: ListKind,
+    entry: &Arc<Entry>,
+) -> Option<ViewEntry> {
     let kind = match kind {
         ListKind::Tools => Kind::Tool,
         ListKind::Prompts => Kind::Prompt,
@@ -241,14 +297,13 @@ fn seen(policy: &Policy, rights: &CallerRights, kind: ListKind, entry: &Arc<Entr
     let target = entry.target(kind);
     let verdict = policy.verdict(&rights.class, &rights.question(&subject, &target));
     if let Some(failure) = verdict.failure() {
-        tracing::warn!(tool = &*entry.exposed, failure, "denied, because a policy could not be evaluated");
+        tracing::warn!(
+            tool = &*entry.exposed,
+            failure,
+            "denied, because a policy could not be evaluated"
+        );
     }
-    verdict.is_visible().then(|| Seen { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
-}
-
-/// What a server says of a tool; of nothing else.
-fn annotations(kind: ListKind, item: &Item) -> Annotations {
-    if kind == ListKind::Tools { Annotations::of_tool(&item.text) } else { Annotations::default() }
+    verdict.is_visible().then(|| ViewEntry { entry: Arc::clone(entry), verdict: Arc::new(verdict) })
 }
 
 fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
@@ -261,15 +316,18 @@ fn degraded(slug: &Slug, status: &Status) -> Option<Degraded> {
     Some(Degraded { server: slug.to_string(), state: status.state.as_str(), reason })
 }
 
-/// The table that calls are routed by: exposed names first, then other spellings as far as only one entry has them.
-fn names(all: &[Seen], namespaced: bool, naming: Naming) -> HashMap<Box<str>, Seen> {
-    let name = |entry: &Arc<Entry>| if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) };
-    let mut table: HashMap<Box<str>, Seen> =
+/// The table that calls are routed by: exposed names first, then other spellings as far as only one
+/// entry has them.
+fn names_of(all: &[ViewEntry], namespaced: bool, naming: Naming) -> HashMap<Box<str>, ViewEntry> {
+    let name = |entry: &Arc<Entry>| {
+        if namespaced { Arc::clone(&entry.exposed) } else { Arc::clone(&entry.item.key) }
+    };
+    let mut table: HashMap<Box<str>, ViewEntry> =
         all.iter().map(|seen| (Box::from(&*name(&seen.entry)), seen.clone())).collect();
     if !namespaced {
         return table;
     }
-    let mut aliases: HashMap<String, Option<&Seen>> = HashMap::new();
+    let mut aliases: HashMap<String, Option<&ViewEntry>> = HashMap::new();
     for seen in all {
         let own: HashSet<String> = naming.aliases(&seen.entry.slug, &seen.entry.item.key).collect();
         for alias in own {

@@ -1,5 +1,6 @@
-//! The way back to a client while its call runs: progress under its own token, log messages at its level, questions
-//! that it declared it can answer. Nothing here waits for a slow client, except a question.
+//! The way back to a client while its call runs: progress under its own token, log messages at its
+//! level, questions that it declared it can answer. Nothing here waits for a slow client, except a
+//! question.
 
 mod progress;
 
@@ -25,14 +26,16 @@ use crate::session::{Log, Session};
 use lockgate_admission::budget::{Budget, Hold};
 use progress::Progress;
 
-/// Messages that wait for a modern client which reads slowly; further progress and logs are dropped.
+/// Messages that wait for a modern client which reads slowly; further progress and logs are
+/// dropped.
 const BACKLOG: usize = 256;
 
 /// Where the messages of one call go.
 pub(crate) enum Destination {
     /// A modern client's response stream.
     Channel(mpsc::Sender<Waiting>, Arc<Budget>),
-    /// A legacy session's stream, kept so that it can be resumed. It is made when there is something to say.
+    /// A legacy session's stream, kept so that it can be resumed. It is made when there is
+    /// something to say.
     Log { session: Arc<Session>, log: OnceLock<Arc<Log>>, begun: Notify },
 }
 
@@ -77,7 +80,8 @@ impl CallChannel {
         labelled: bool,
     ) -> Self {
         let token = request.meta(meta::PROGRESS_TOKEN).filter(|t| !t.is_empty() && t.len() <= 256);
-        let is_token = |t: &&[u8]| matches!(t.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(t).is_some();
+        let is_token =
+            |t: &&[u8]| matches!(t.first(), Some(b'-' | b'0'..=b'9')) || scan::as_str(t).is_some();
         let token = token.filter(is_token).map(Bytes::copy_from_slice);
         let last_place = match &outlet {
             Destination::Channel(channel, _) => channel.clone().try_reserve_owned().ok(),
@@ -133,7 +137,8 @@ impl CallChannel {
             None => return,
             Some(Err(wait)) => wait,
             Some(Ok(text)) => match &self.outlet {
-                // It does not take the place of the last one, and is tried again when there is another.
+                // It does not take the place of the last one, and is tried again when there is
+                // another.
                 Destination::Channel(channel, _) if channel.capacity() == 0 => {
                     progress.hold(text);
                     RETRY
@@ -212,7 +217,9 @@ impl Conversation for CallChannel {
 
     fn progress(&self, note: &Request) {
         let Some(token) = &self.token else { return };
-        let Some(value) = note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok()) else {
+        let Some(value) =
+            note.param("progress").and_then(|p| std::str::from_utf8(p).ok()?.parse::<f64>().ok())
+        else {
             return;
         };
         if !self.progress.lock().grows(value) {
@@ -234,7 +241,8 @@ impl Conversation for CallChannel {
     }
 
     fn log(&self, note: &Request) {
-        if let Some(text) = self.level.and_then(|level| write_log_message(&self.slug, note, level)) {
+        if let Some(text) = self.level.and_then(|level| write_log_message(&self.slug, note, level))
+        {
             self.send(text);
         }
     }
@@ -249,11 +257,15 @@ impl Conversation for CallChannel {
 
     fn ask(&self, method: Method, params: Bytes) -> BoxFuture<'_, Result<Bytes, Unasked>> {
         Box::pin(async move {
-            let Destination::Log { session, .. } = &self.outlet else { return Err(Unasked::Undeclared) };
+            let Destination::Log { session, .. } = &self.outlet else {
+                return Err(Unasked::Undeclared);
+            };
             let log = self.begin().ok_or(Unasked::Undeclared)?;
             let clean = self.response.as_ref().and_then(|rule| scrub::question(rule, &params));
             let params = clean.map_or(params, Bytes::from);
-            session.question(log, method, &question::label(self.label.as_deref(), method, &params)).await
+            session
+                .question(log, method, &question::label(self.label.as_deref(), method, &params))
+                .await
         })
     }
 }

@@ -38,7 +38,8 @@ pub struct Limits {
     pub depth: usize,
     /// Legacy sessions alive at once; one more `initialize` is answered with 503.
     pub sessions: usize,
-    /// Legacy sessions of one principal alive at once; one more of its `initialize` is answered with 503.
+    /// Legacy sessions of one principal alive at once; one more of its `initialize` is answered
+    /// with 503.
     pub sessions_per_principal: usize,
     /// Time without a request after which a legacy session ends.
     pub session_idle: Duration,

@@ -1,5 +1,5 @@
-//! A request of a known caller in a known era: what every later step reads. A server is reached with a
-//! [`Permitted`](crate::authorize::Permitted) alone, which is made from it.
+//! A request of a known caller in a known era: what every later step reads. A server is reached
+//! with a [`Permitted`](crate::authorize::Permitted) alone, which is made from it.
 
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ impl RequestContext {
         }
     }
 
-    /// Whether a legacy server can ask the caller things: on the session that it has with the gateway.
+    /// Whether a legacy server can ask the caller things: on the session that it has with the
+    /// gateway.
     pub(crate) fn can_be_asked(&self) -> bool {
         self.caller.interactive && self.session.is_some()
     }

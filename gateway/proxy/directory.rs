@@ -1,5 +1,6 @@
-//! The servers of the gateway and the catalog that is merged from them. One task rebuilds it when a server changes and
-//! tells sessions and listeners, each only of what it can see. Nothing here keeps a catalog that another one has replaced.
+//! The servers of the gateway and the catalog that is merged from them. One task rebuilds it when a
+//! server changes and tells sessions and listeners, each only of what it can see. Nothing here
+//! keeps a catalog that another one has replaced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,13 @@ impl Directory {
     pub(crate) fn new(naming: Naming, metrics: &Metrics) -> Self {
         Self {
             servers: Mutex::default(),
-            catalog: ArcSwap::from_pointee(Catalog::merge(Servers::new(), naming, &Pins::default(), None, metrics)),
+            catalog: ArcSwap::from_pointee(Catalog::merge(
+                Servers::new(),
+                naming,
+                &Pins::default(),
+                None,
+                metrics,
+            )),
             events: broadcast::channel(BACKLOG).0,
             changes: broadcast::channel(BACKLOG).0,
             settled: AtomicBool::new(false),
@@ -60,7 +67,8 @@ impl Directory {
 
     /// Replaces the set of servers.
     pub(crate) fn set_servers(&self, servers: impl IntoIterator<Item = Arc<dyn Upstream>>) {
-        let named = servers.into_iter().filter_map(|server| Some((Slug::new(server.slug()).ok()?, server)));
+        let named =
+            servers.into_iter().filter_map(|server| Some((Slug::new(server.slug()).ok()?, server)));
         *self.servers.lock() = named.collect();
         self.settled.store(false, Ordering::Release);
         self.wake.notify_one();
@@ -75,7 +83,12 @@ impl Directory {
     }
 
     /// What a caller may see at an endpoint now; `None` when there is no such endpoint for it.
-    pub(crate) fn view(&self, endpoint: &Endpoint, snapshot: &Snapshot, rights: &CallerRights) -> Option<Arc<View>> {
+    pub(crate) fn view(
+        &self,
+        endpoint: &Endpoint,
+        snapshot: &Snapshot,
+        rights: &CallerRights,
+    ) -> Option<Arc<View>> {
         let catalog = self.catalog.load();
         let class = rights.class.mark();
         if let Some(known) = catalog.views.get(endpoint, class) {
@@ -86,7 +99,8 @@ impl Directory {
         Some(catalog.views.keep(endpoint, class, view))
     }
 
-    /// Waits until every server is connected or has failed, or the deadline has passed. Costs nothing afterwards.
+    /// Waits until every server is connected or has failed, or the deadline has passed. Costs
+    /// nothing afterwards.
     pub(crate) async fn settle(&self, deadline: Duration) {
         if self.settled.load(Ordering::Acquire) {
             return;
@@ -106,14 +120,17 @@ impl Directory {
         }
     }
 
-    /// Waits until it is known and merged what the servers of a view offer to clients that can be asked things, at most
-    /// for the deadline.
+    /// Waits until it is known and merged what the servers of a view offer to clients that can be
+    /// asked things, at most for the deadline.
     pub(crate) async fn survey(&self, view: &View, deadline: Duration) {
         let mut changes = self.changes.subscribe();
         let known = async {
-            futures_util::future::join_all(view.servers.values().map(|server| server.survey())).await;
+            futures_util::future::join_all(view.servers.values().map(|server| server.survey()))
+                .await;
             let behind = |(slug, server): (&Slug, &Arc<dyn Upstream>)| {
-                self.catalog().merged_version(slug).is_some_and(|merged| merged < server.catalog().version)
+                self.catalog()
+                    .merged_version(slug)
+                    .is_some_and(|merged| merged < server.catalog().version)
             };
             while view.servers.iter().any(behind) {
                 if let Err(broadcast::error::RecvError::Closed) = changes.recv().await {

@@ -1,5 +1,6 @@
-//! Requests that an endpoint answers, in either era: lists and discovery from the view, everything else by the server
-//! that `authorize` permits. One JSON object when nothing streams, an event stream when something does.
+//! Requests that an endpoint answers, in either era: lists and discovery from the view, everything
+//! else by the server that `authorize` permits. One JSON object when nothing streams, an event
+//! stream when something does.
 
 mod answer;
 mod detached;
@@ -49,7 +50,9 @@ pub(crate) async fn answer_request(gateway: &Arc<Gateway>, context: Box<RequestC
         Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead | Method::Complete => {
             return forward_request(gateway, context).await;
         }
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel if context.era() == Era::Modern => {
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel
+            if context.era() == Era::Modern =>
+        {
             return forward_request(gateway, context).await;
         }
         _ => {
@@ -102,7 +105,8 @@ async fn forward_request(gateway: &Arc<Gateway>, context: Box<RequestContext>) -
     }
 }
 
-/// The decision on a request. One that may take long is made apart, so that nothing else on this thread waits for it.
+/// The decision on a request. One that may take long is made apart, so that nothing else on this
+/// thread waits for it.
 async fn authorize_request(
     gateway: &Gateway,
     context: Box<RequestContext>,
@@ -131,7 +135,11 @@ fn may_stream(context: &RequestContext) -> bool {
     context.request.meta(meta::PROGRESS_TOKEN).is_some() || context.caller.log_level.is_some()
 }
 
-fn open_channel(context: &RequestContext, permitted: &Permitted, outlet: Destination) -> Arc<CallChannel> {
+fn open_channel(
+    context: &RequestContext,
+    permitted: &Permitted,
+    outlet: Destination,
+) -> Arc<CallChannel> {
     let slug = permitted.server().slug();
     CallChannel::new(
         outlet,
@@ -145,7 +153,11 @@ fn open_channel(context: &RequestContext, permitted: &Permitted, outlet: Destina
 }
 
 /// A modern call that has nothing to say before its answer. Dropping it cancels the call.
-async fn run_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
+async fn run_modern(
+    gateway: &Arc<Gateway>,
+    context: Box<RequestContext>,
+    permitted: Permitted,
+) -> Reply {
     let Some(relay) = Relay::new(&context, &permitted, gateway.budget()) else {
         let answer = call_server(gateway, &context, permitted, ClientPaths::default()).await;
         return write_reply(&context, answer);
@@ -164,13 +176,23 @@ async fn run_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permit
     }
 }
 
-/// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either cancels the call.
-async fn stream_modern(gateway: &Arc<Gateway>, context: Box<RequestContext>, permitted: Permitted) -> Reply {
+/// A modern call that may stream: JSON when the answer comes first, else a stream. Dropping either
+/// cancels the call.
+async fn stream_modern(
+    gateway: &Arc<Gateway>,
+    context: Box<RequestContext>,
+    permitted: Permitted,
+) -> Reply {
     let (sender, mut receiver) = CallChannel::channel();
-    let conversation = open_channel(&context, &permitted, Destination::Channel(sender, Arc::clone(gateway.budget())));
+    let conversation = open_channel(
+        &context,
+        &permitted,
+        Destination::Channel(sender, Arc::clone(gateway.budget())),
+    );
     let shared = Arc::clone(gateway);
     let mut work: Work = Box::pin(async move {
-        let answer = call_server(&shared, &context, permitted, ClientPaths::through(conversation)).await;
+        let answer =
+            call_server(&shared, &context, permitted, ClientPaths::through(conversation)).await;
         (context, answer)
     });
     tokio::select! {
@@ -237,8 +259,9 @@ fn write_final_text(context: &RequestContext, answer: Result<Text, RequestError>
     }
 }
 
-/// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes a stream of the
-/// session, one that can be resumed, when there is something to say before the answer.
+/// A legacy call. It goes on when the client goes away, and can be cancelled by its id. It becomes
+/// a stream of the session, one that can be resumed, when there is something to say before the
+/// answer.
 async fn run_legacy(
     gateway: &Arc<Gateway>,
     mut context: Box<RequestContext>,
@@ -247,7 +270,11 @@ async fn run_legacy(
 ) -> Reply {
     let running = context.running.take().unwrap_or_else(|| session.run(context.request.id_bytes()));
     let server = Arc::clone(permitted.server());
-    let outlet = Destination::Log { session: Arc::clone(&session), log: OnceLock::new(), begun: Notify::new() };
+    let outlet = Destination::Log {
+        session: Arc::clone(&session),
+        log: OnceLock::new(),
+        begun: Notify::new(),
+    };
     let conversation = open_channel(&context, &permitted, outlet);
     let relay = Relay::new(&context, &permitted, gateway.budget());
     let relay = relay.map(|relay| Arc::new(relay.beside(&conversation)));
@@ -295,15 +322,16 @@ fn finish_stream(log: &Log, context: &RequestContext, answer: Result<Text, Reque
     log.finish(last, RequestError::dropped().text(Some(context.request.id())).into());
 }
 
-/// A request that a built-in server makes in its caller's name: decided and record like the caller's own, without a
-/// way back to the client.
+/// A request that a built-in server makes in its caller's name: decided and record like the
+/// caller's own, without a way back to the client.
 pub(crate) fn forward_nested(
     gateway: &Gateway,
     context: Box<RequestContext>,
 ) -> BoxFuture<'_, Result<Text, RequestError>> {
     Box::pin(async move {
         let (context, permitted) = authorize_request(gateway, context).await;
-        let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
+        let permitted =
+            permitted.inspect_err(|problem| audit_denial(gateway, &context, problem))?;
         call_server(gateway, &context, permitted, ClientPaths::default()).await
     })
 }

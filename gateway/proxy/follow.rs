@@ -1,5 +1,5 @@
-//! The task that follows the servers: what they tell goes on to sessions and listeners, and their changes are merged at the
-//! pace that [`Pace`] allows, outside of the threads that serve clients.
+//! The task that follows the servers: what they tell goes on to sessions and listeners, and their
+//! changes are merged at the pace that [`Pace`] allows, outside of the threads that serve clients.
 
 mod pace;
 

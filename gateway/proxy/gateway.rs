@@ -1,5 +1,6 @@
-//! What all requests share: the snapshot of the configuration, the directory of servers, sessions, streams, the account of
-//! bytes, and where things are counted and recorded. The steps of a request are in the modules above this one.
+//! What all requests share: the snapshot of the configuration, the directory of servers, sessions,
+//! streams, the account of bytes, and where things are counted and recorded. The steps of a request
+//! are in the modules above this one.
 
 use std::sync::Arc;
 
@@ -94,7 +95,8 @@ impl Gateway {
         self.ending.send_replace(true);
     }
 
-    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as many as one may have.
+    /// A place for an event stream that the listener keeps open for a caller; `None` when it has as
+    /// many as one may have.
     #[must_use]
     pub fn stream(&self, caller: &Principal) -> Option<OpenStream> {
         self.streams.open(caller, self.snapshot().config.limits.streams_per_principal)
@@ -104,7 +106,12 @@ impl Gateway {
         self.snapshot.load_full()
     }
 
-    pub(crate) fn session(&self, id: Option<&str>, principal: &Principal, exchange: &Exchange) -> Option<Arc<Session>> {
+    pub(crate) fn session(
+        &self,
+        id: Option<&str>,
+        principal: &Principal,
+        exchange: &Exchange,
+    ) -> Option<Arc<Session>> {
         self.sessions.find(id?, principal, &exchange.endpoint)
     }
 

@@ -1,5 +1,6 @@
-//! Tools are looked at when lists are merged: how they stand to the lock file, and what their texts hide. What is quarantined
-//! is taken out before any view is made, so that lists and calls cannot disagree about it.
+//! Tools are looked at when lists are merged: how they stand to the lock file, and what their texts
+//! hide. What is quarantined is taken out before any view is made, so that lists and calls cannot
+//! disagree about it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use lockgate_protocol::strings::{self, Place};
 use lockgate_upstream::Item;
 
 /// Members whose values mean something to programs, so that nothing is taken out of them.
-const EXACT: [&str; 8] = ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
+const EXACT: [&str; 8] =
+    ["name", "uri", "uriTemplate", "enum", "const", "default", "pattern", "examples"];
 
 /// A definition that was looked at.
 #[derive(Debug)]
@@ -36,7 +38,13 @@ impl<'a> Known<'a> {
     }
 
     /// Looks at a tool. Those that come with the gateway change with it, and are not pinned.
-    pub(crate) fn inspect(&self, slug: &Slug, item: &Item, builtin: bool, pins: &Pins) -> Arc<Inspected> {
+    pub(crate) fn inspect(
+        &self,
+        slug: &Slug,
+        item: &Item,
+        builtin: bool,
+        pins: &Pins,
+    ) -> Arc<Inspected> {
         let (fingerprint, findings, unseen) = match self.0.get(&(slug.as_str(), &*item.key)) {
             Some(known) if known.original == item.text => {
                 (known.fingerprint.clone(), known.findings.clone(), known.unseen)
@@ -45,16 +53,26 @@ impl<'a> Known<'a> {
         };
         let lock = pins.lock.as_ref().filter(|_| !builtin);
         let standing = lock.map(|lock| lock.standing(slug, &item.key, &fingerprint));
-        let pinned = standing.is_some_and(|standing| pins.reaction(standing) == Reaction::Quarantine);
-        let quarantined = pinned || unseen && !builtin && pins.hidden_text == HiddenText::Quarantine;
-        Arc::new(Inspected { original: item.text.clone(), fingerprint, findings, unseen, standing, quarantined })
+        let pinned =
+            standing.is_some_and(|standing| pins.reaction(standing) == Reaction::Quarantine);
+        let quarantined =
+            pinned || unseen && !builtin && pins.hidden_text == HiddenText::Quarantine;
+        Arc::new(Inspected {
+            original: item.text.clone(),
+            fingerprint,
+            findings,
+            unseen,
+            standing,
+            quarantined,
+        })
     }
 }
 
 fn look(text: &[u8]) -> (String, Vec<Finding>, bool) {
     match Pin::of(text) {
         Ok(pin) => (pin.fingerprint, pin::inspect(&pin.definition), cleaned(text).is_some()),
-        // The item was scanned when it came in; what cannot be read twice is nothing that anybody approved.
+        // The item was scanned when it came in; what cannot be read twice is nothing that anybody
+        // approved.
         Err(_) => (String::new(), Vec::new(), false),
     }
 }

@@ -1,23 +1,24 @@
-//! The legacy era towards clients: `initialize`, sessions, streams and batches. Pages: basic/lifecycle.mdx,
-//! basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for batches.
+//! The legacy era towards clients: `initialize`, sessions, streams and batches. Pages:
+//! basic/lifecycle.mdx, basic/transports.mdx (2025-11-25); basic/index.mdx (2025-03-26) for
+//! batches.
 
 mod subscribe;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::code;
-use lockgate_protocol::jsonrpc::{self, Message, Request, SentBy};
+use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::{Era, Revision};
 use lockgate_protocol::write;
 use lockgate_upstream::LogLevel;
 use serde_json::{Value, json};
 
+use crate::catalog::View;
 use crate::context::RequestContext;
 use crate::gateway::Gateway;
 use crate::headers::{SESSION, VERSION, header, session_header};
@@ -26,14 +27,12 @@ use crate::rights::CallerRights;
 use crate::session::{Session, parse_event_id};
 use crate::session_stream::{self, silence};
 use crate::snapshot::Snapshot;
-use crate::transport::{Exchange, ExchangeKind, Outgoing, Reply, Text};
+use crate::transport::{Exchange, ExchangeKind, Reply, Text};
 use crate::{dispatch, trace_context};
 
 pub(crate) use subscribe::tell_updated;
 use subscribe::{subscribe, unsubscribe};
 
-/// Messages of one batch.
-const MAX_BATCH: usize = 64;
 /// Opens a session.
 pub(crate) fn initialize(
     gateway: &Arc<Gateway>,
@@ -59,16 +58,21 @@ pub(crate) fn initialize(
     if let Err(problem) = crate::authorize::admit(snapshot, &rights, Method::Initialize) {
         return refuse(&problem);
     }
-    let revision = lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
-    let declared = match (request.params(), request.param("capabilities")) {
-        ([], _) => return refuse(&RequestError::invalid("`initialize` needs `params`")),
-        (_, Some(declared)) if !declared.starts_with(b"{") => {
-            return refuse(&RequestError::invalid("`params.capabilities` must be an object"));
-        }
-        (_, declared) => declared.unwrap_or(b"{}"),
+    let revision =
+        lockgate_protocol::legacy::negotiate(request.param_str("protocolVersion").as_deref());
+    let declared = match read_declared(request) {
+        Ok(declared) => declared,
+        Err(problem) => return refuse(&problem),
     };
     let limits = &snapshot.config.limits;
-    let session = match gateway.sessions.open(principal, exchange.endpoint.clone(), revision, declared, limits, &view) {
+    let session = match gateway.sessions.open(
+        principal,
+        exchange.endpoint.clone(),
+        revision,
+        declared,
+        limits,
+        &view,
+    ) {
         Ok(session) => session,
         Err(too_many) => return refuse(&RequestError::too_many_sessions(too_many)),
     };
@@ -79,17 +83,39 @@ pub(crate) fn initialize(
             tokio::spawn(async move { server.survey().await });
         }
     }
+    let result = write_initialize_result(snapshot, &view, revision);
+    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
+    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+}
+
+/// What the client declares that it can do.
+fn read_declared(request: &Request) -> Result<&[u8], RequestError> {
+    if request.params().is_empty() {
+        return Err(RequestError::invalid("`initialize` needs `params`"));
+    }
+    match request.param("capabilities") {
+        Some(declared) if !declared.starts_with(b"{") => {
+            Err(RequestError::invalid("`params.capabilities` must be an object"))
+        }
+        declared => Ok(declared.unwrap_or(b"{}")),
+    }
+}
+
+fn write_initialize_result(snapshot: &Snapshot, view: &View, revision: Revision) -> Value {
     let mut capabilities = Offers::legacy_superset();
     if revision < Revision::V2025_03_26 {
         capabilities.as_object_mut().map(|all| all.remove("completions"));
     }
     let info: Value = serde_json::from_slice(&snapshot.info).unwrap_or_default();
-    let mut result = json!({"protocolVersion": revision.as_str(), "capabilities": capabilities, "serverInfo": info});
-    if let Some(text) = dispatch::join_instructions(snapshot, &view) {
+    let mut result = json!({
+        "protocolVersion": revision.as_str(),
+        "capabilities": capabilities,
+        "serverInfo": info,
+    });
+    if let Some(text) = dispatch::join_instructions(snapshot, view) {
         result["instructions"] = text.into();
     }
-    let body = Text::Whole(write::result(id, result.to_string().as_bytes()).into());
-    Reply::Message { status: StatusCode::OK, headers: session_header(&session.id), body }
+    result
 }
 
 /// A request or notification within a session.
@@ -125,17 +151,23 @@ pub(crate) async fn receive(
     match request.method {
         Method::Ping => reply(ok()),
         Method::SetLevel => noted(set_level(&session, &request).and_then(|()| ok())),
-        Method::Initialize => {
-            noted(Err(RequestError::new(code::INVALID_REQUEST, "the session is initialized already")))
-        }
-        method if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") => {
+        Method::Initialize => noted(Err(RequestError::new(
+            code::INVALID_REQUEST,
+            "the session is initialized already",
+        ))),
+        method
+            if !method.exists_in(Era::Legacy) || method.as_str().starts_with("notifications/") =>
+        {
             noted(Err(RequestError::method_not_found(&request.method_name())))
         }
         method => {
-            let context = match prepare_request(gateway, snapshot, principal, session, exchange, request).await {
-                Ok(context) => context,
-                Err(reply) => return *reply,
-            };
+            let context =
+                match prepare_request(gateway, snapshot, principal, session, exchange, request)
+                    .await
+                {
+                    Ok(context) => context,
+                    Err(reply) => return *reply,
+                };
             match method {
                 Method::Subscribe => reply(subscribe(gateway, &context).await.and_then(|()| ok())),
                 Method::Unsubscribe => reply(unsubscribe(gateway, &context).and_then(|()| ok())),
@@ -185,9 +217,14 @@ async fn prepare_request(
     }))
 }
 
-/// Waits for servers that are still starting and, for a client that can be asked things, for what they offer to such clients
-/// alone. Costs nothing once that is known.
-async fn await_lists(gateway: &Gateway, snapshot: &Snapshot, session: &Session, rights: &CallerRights) {
+/// Waits for servers that are still starting and, for a client that can be asked things, for what
+/// they offer to such clients alone. Costs nothing once that is known.
+async fn await_lists(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    session: &Session,
+    rights: &CallerRights,
+) {
     let deadline = snapshot.config.limits.discovery_deadline;
     gateway.directory.settle(deadline).await;
     if session.interactive && !session.survey_awaited.load(Ordering::Relaxed) {
@@ -202,8 +239,12 @@ async fn await_lists(gateway: &Gateway, snapshot: &Snapshot, session: &Session, 
 fn check_version(headers: &HeaderMap) -> Option<RequestError> {
     let version = header(headers, &VERSION)?;
     let known = Revision::parse(version).is_some_and(|r| r.era() == Era::Legacy);
-    let words = format!("unsupported protocol version in a session: {}", version.chars().take(64).collect::<String>());
-    (!known).then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
+    let words = format!(
+        "unsupported protocol version in a session: {}",
+        version.chars().take(64).collect::<String>()
+    );
+    (!known)
+        .then(|| RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST))
 }
 
 fn take_notification(session: &Session, note: &Request) {
@@ -216,7 +257,9 @@ fn take_notification(session: &Session, note: &Request) {
 
 fn set_level(session: &Session, request: &Request) -> Result<(), RequestError> {
     let level = request.param_str("level").and_then(|l| LogLevel::parse(&l));
-    session.set_level(level.ok_or_else(|| RequestError::invalid("`params.level` is not a log level"))?);
+    session.set_level(
+        level.ok_or_else(|| RequestError::invalid("`params.level` is not a log level"))?,
+    );
     Ok(())
 }
 
@@ -246,9 +289,11 @@ pub(crate) fn open_stream(
         return problem.reply(None, Era::Legacy);
     }
     gateway.end_subscriptions(&session, snapshot);
-    let resumed = header(&exchange.headers, &HeaderName::from_static("last-event-id")).and_then(parse_event_id);
+    let resumed = header(&exchange.headers, &HeaderName::from_static("last-event-id"))
+        .and_then(parse_event_id);
     let resumed = resumed.and_then(|(number, after)| Some((session.log(number)?, after)));
-    // An event that is not known, any more or at all, says nothing of the session: the stream is a new one then.
+    // An event that is not known, any more or at all, says nothing of the session: the stream is a
+    // new one then.
     let (log, after) = match resumed.filter(|(log, after)| log.has_numbered(*after)) {
         Some((log, after)) => (log, Some(after)),
         None => (session.listen(), None),
@@ -262,8 +307,14 @@ pub(crate) fn open_stream(
 }
 
 /// A GET or DELETE that names no session: 404 where there is no endpoint, 405 where there is one.
-fn refuse_without_session(gateway: &Gateway, snapshot: &Snapshot, exchange: &Exchange, verb: &str) -> Reply {
-    let rights = CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
+fn refuse_without_session(
+    gateway: &Gateway,
+    snapshot: &Snapshot,
+    exchange: &Exchange,
+    verb: &str,
+) -> Reply {
+    let rights =
+        CallerRights::new(&snapshot.policy, exchange.principal.clone(), &exchange.endpoint);
     if gateway.directory.view(&exchange.endpoint, snapshot, &rights).is_none() {
         let problem = RequestError::no_endpoint();
         gateway.record_refused_request(&problem, exchange);
@@ -271,7 +322,9 @@ fn refuse_without_session(gateway: &Gateway, snapshot: &Snapshot, exchange: &Exc
     }
     gateway.refuse_unknown_session(exchange, None);
     let words = format!("{verb} needs a session: send `initialize` by POST first");
-    RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::METHOD_NOT_ALLOWED).reply(None, Era::Legacy)
+    RequestError::new(code::INVALID_REQUEST, words)
+        .status(StatusCode::METHOD_NOT_ALLOWED)
+        .reply(None, Era::Legacy)
 }
 
 /// Ends a session.
@@ -290,80 +343,4 @@ pub(crate) fn end_session(
     };
     gateway.end_session(&session);
     Reply::Empty { status: StatusCode::NO_CONTENT, headers: HeaderMap::new() }
-}
-
-/// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and authorized by itself.
-pub(crate) async fn receive_batch(
-    gateway: &Arc<Gateway>,
-    snapshot: &Arc<Snapshot>,
-    principal: &Principal,
-    exchange: &Exchange,
-    body: &Bytes,
-) -> Reply {
-    let not_here = |words: &'static str| {
-        let problem = RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
-        gateway.record_refused_request(&problem, exchange);
-        problem.reply(None, Era::Legacy)
-    };
-    let session = gateway.session(header(&exchange.headers, &SESSION), principal, exchange);
-    let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
-        return not_here("a batch is only taken in a session of protocol version 2025-03-26");
-    };
-    let depth = snapshot.config.limits.depth;
-    let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
-        return not_here("the batch is not valid, or longer than 64 messages");
-    };
-    if texts.is_empty() {
-        return not_here("the batch is empty");
-    }
-    let one = |text: Bytes| {
-        let snapshot = Arc::clone(snapshot);
-        let session = Arc::clone(&session);
-        async move {
-            match jsonrpc::parse(text.clone(), depth, SentBy::Client) {
-                Ok(Message::Response(response)) => {
-                    session.answer(&response);
-                    Reply::accepted()
-                }
-                Ok(Message::Request(r) | Message::Notification(r)) => {
-                    receive(gateway, snapshot, principal.clone(), session, exchange, r).await
-                }
-                Err(refusal) => {
-                    let (problem, reply) = RequestError::unreadable(&refusal, &text);
-                    gateway.record_refused_request(&problem, exchange);
-                    reply
-                }
-            }
-        }
-    };
-    let replies = futures_util::future::join_all(texts.into_iter().map(one)).await;
-    let mut out = vec![b'['];
-    for reply in replies {
-        for text in collect_texts(reply).await {
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            out.extend_from_slice(&text);
-        }
-    }
-    if out.len() == 1 {
-        return Reply::accepted();
-    }
-    out.push(b']');
-    Reply::Message { status: StatusCode::OK, headers: HeaderMap::new(), body: Text::Whole(out.into()) }
-}
-
-/// The messages of one answer of a batch; what streams is collected.
-async fn collect_texts(reply: Reply) -> Vec<Bytes> {
-    use futures_util::StreamExt;
-    match reply {
-        Reply::Empty { .. } => Vec::new(),
-        Reply::Message { body, .. } => vec![body.into_bytes()],
-        // Clients of that revision get whole answers.
-        Reply::StreamedMessage { .. } => Vec::new(),
-        Reply::Stream { events, .. } => {
-            let all: Vec<Outgoing> = events.take(4096).collect().await;
-            all.into_iter().filter(|e| !e.data.is_empty()).map(|e| e.data.into_bytes()).collect()
-        }
-    }
 }

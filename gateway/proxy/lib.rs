@@ -1,7 +1,9 @@
-//! The request path: who calls, may they, which server, and the answer in the client's era. No sockets, no files.
+//! The request path: who calls, may they, which server, and the answer in the client's era. No
+//! sockets, no files.
 
 mod answers;
 mod authorize;
+mod batch;
 mod caller_view;
 mod catalog;
 mod client_channel;

@@ -1,4 +1,5 @@
-//! The beginning of the gateway, its changes of configuration, and what is looked after now and then.
+//! The beginning of the gateway, its changes of configuration, and what is looked after now and
+//! then.
 
 use std::sync::Arc;
 use std::time::Duration;

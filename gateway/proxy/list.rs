@@ -1,4 +1,5 @@
-//! Merged lists: each page is written once for each view and revision, and copied into answers as it is.
+//! Merged lists: each page is written once for each view and revision, and copied into answers as
+//! it is.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,15 +33,16 @@ pub(crate) fn find_pages(
     }))
 }
 
-/// An item as clients of this revision may see it: the arguments that they are to repeat in headers stand at its root.
-/// Clients disagree on those that are nested; the gateway repeats these itself.
+/// An item as clients of this revision may see it: the arguments that they are to repeat in headers
+/// stand at its root. Clients disagree on those that are nested; the gateway repeats these itself.
 fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     let text = &item.text[..];
     let nested = item.headers.as_ref().is_some_and(|headers| headers.has_nested());
     if !nested || revision < Revision::V2026_07_28 {
         return text.into();
     }
-    let members = Scanner::new(text, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
+    let members =
+        Scanner::new(text, scan::MAX_DEPTH).and_then(|mut scanner| scanner.members(Keys::Distinct));
     let schema = members.ok().and_then(|(_, members)| scan::find(&members, text, "inputSchema"));
     let Some(schema) = schema else { return text.into() };
     let before = &text[..schema.range().start];
@@ -48,7 +50,13 @@ fn definition(item: &Item, revision: Revision) -> Cow<'_, [u8]> {
     [before, &header::strip_nested(schema.of(text)), after].concat().into()
 }
 
-fn render(view: &View, kind: ListKind, revision: Revision, asked: bool, page_items: usize) -> Vec<Bytes> {
+fn render(
+    view: &View,
+    kind: ListKind,
+    revision: Revision,
+    asked: bool,
+    page_items: usize,
+) -> Vec<Bytes> {
     let entries: Vec<_> = view.entries(kind, asked).collect();
     if entries.is_empty() {
         return vec![Bytes::from_static(b"[]")];

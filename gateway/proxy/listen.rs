@@ -1,5 +1,6 @@
-//! `subscriptions/listen`: one stream that first says what was granted, then tells of changes that this caller can
-//! see, each tagged with the listen's own id. Page: basic/patterns/subscriptions.mdx (2026-07-28).
+//! `subscriptions/listen`: one stream that first says what was granted, then tells of changes that
+//! this caller can see, each tagged with the listen's own id. Page:
+//! basic/patterns/subscriptions.mdx (2026-07-28).
 
 mod tasks;
 
@@ -54,7 +55,8 @@ struct Listener {
     tasks: Tasks,
     caller: Caller,
     revision: Revision,
-    /// The lists that the client was last told of. Not the view itself: a client that does not read would keep it.
+    /// The lists that the client was last told of. Not the view itself: a client that does not read
+    /// would keep it.
     lists_notified: ListMarks,
     changes: broadcast::Receiver<Change>,
     ready: VecDeque<Bytes>,
@@ -91,16 +93,25 @@ pub(crate) fn open_stream(gateway: &Arc<Gateway>, context: &RequestContext) -> R
 fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener, RequestError> {
     let limits = &context.snapshot.config.limits;
     let bad = || RequestError::invalid("`params.notifications` must be an object");
-    let filter: Map<String, Value> =
-        context.request.param("notifications").and_then(|f| serde_json::from_slice(f).ok()).ok_or_else(bad)?;
+    let filter: Map<String, Value> = context
+        .request
+        .param("notifications")
+        .and_then(|f| serde_json::from_slice(f).ok())
+        .ok_or_else(bad)?;
     let flag = |name: &str| filter.get(name).and_then(Value::as_bool).unwrap_or(false);
     if context.request.param("taskIds").is_some() {
         crate::authorize::require_tasks(context)?;
     }
     let tasks = Tasks::wanted(context, &filter)?;
-    let uris = filter.get("resourceSubscriptions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let uris = filter
+        .get("resourceSubscriptions")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     if uris.len() > limits.subscriptions {
-        return Err(RequestError::invalid("too many resources in one listen (limits.subscriptions)"));
+        return Err(RequestError::invalid(
+            "too many resources in one listen (limits.subscriptions)",
+        ));
     }
     let held = crate::authorize::admit(&context.snapshot, &context.rights, Method::Listen)?;
     let open = gateway.streams.open(&context.principal, limits.streams_per_principal);
@@ -109,7 +120,8 @@ fn listener(gateway: &Arc<Gateway>, context: &RequestContext) -> Result<Listener
     // What may not be subscribed to is left out of the acknowledgement, like what does not exist.
     let uris = uris.iter().filter_map(Value::as_str);
     let mut steps = Steps::of_request();
-    let wanted = uris.filter_map(|shown| authorize_resource(gateway, context, shown, &mut steps)).collect();
+    let wanted =
+        uris.filter_map(|shown| authorize_resource(gateway, context, shown, &mut steps)).collect();
     let offers = &context.view.offers;
     Ok(Listener {
         gateway: Arc::clone(gateway),
@@ -145,9 +157,14 @@ fn authorize_resource(
     steps: &mut Steps,
 ) -> Option<(Arc<dyn Upstream>, String, String)> {
     let one = about(context, Method::Subscribe, shown)?;
-    // Each by itself is looked at within bounds; this bounds them together. What is beyond counts as not there.
+    // Each by itself is looked at within bounds; this bounds them together. What is beyond counts
+    // as not there.
     let described = context.view.describes_within(shown, steps);
-    let permitted = if described { authorize(&one) } else { Err(RequestError::unknown_resource(shown, context.era())) };
+    let permitted = if described {
+        authorize(&one)
+    } else {
+        Err(RequestError::unknown_resource(shown, context.era()))
+    };
     let permitted = permitted.inspect_err(|problem| audit_denial(gateway, &one, problem)).ok()?;
     let ticket = audit_allow(gateway, &one, &permitted, None).ok()?;
     if let Some(ticket) = ticket {
@@ -202,22 +219,32 @@ impl Listener {
             let granted = server.subscribe(&own).await.is_ok();
             granted.then_some((server, own, shown))
         });
-        self.resources = futures_util::future::join_all(asking).await.into_iter().flatten().collect();
+        self.resources =
+            futures_util::future::join_all(asking).await.into_iter().flatten().collect();
         let mut filter = Map::new();
-        for (on, name) in self.lists.iter().zip(["toolsListChanged", "promptsListChanged", "resourcesListChanged"]) {
+        for (on, name) in self.lists.iter().zip([
+            "toolsListChanged",
+            "promptsListChanged",
+            "resourcesListChanged",
+        ]) {
             if *on {
                 filter.insert(name.into(), true.into());
             }
         }
         if !self.resources.is_empty() {
-            filter.insert("resourceSubscriptions".into(), self.resources.iter().map(|(.., s)| s.as_str()).collect());
+            filter.insert(
+                "resourceSubscriptions".into(),
+                self.resources.iter().map(|(.., s)| s.as_str()).collect(),
+            );
         }
         let tasks = self.tasks.grant().await;
         if !tasks.is_empty() {
             filter.insert("taskIds".into(), tasks.into());
         }
         let filter = Value::Object(filter).to_string();
-        self.push_notification(Method::Acknowledged, |params| params.raw("notifications", filter.as_bytes()));
+        self.push_notification(Method::Acknowledged, |params| {
+            params.raw("notifications", filter.as_bytes())
+        });
         self.stage = Stage::Open;
     }
 
@@ -239,7 +266,9 @@ impl Listener {
         match after {
             Some(after) => {
                 // What the caller may not read any more is not told of either.
-                let gone = |(_, _, shown): &mut (_, _, String)| after.resource(shown, Kind::Resource).is_none();
+                let gone = |(_, _, shown): &mut (_, _, String)| {
+                    after.resource(shown, Kind::Resource).is_none()
+                };
                 for (server, own, _) in self.resources.extract_if(.., gone) {
                     tokio::spawn(async move { server.unsubscribe(&own).await });
                 }
@@ -260,7 +289,10 @@ impl Listener {
     }
 
     fn notify_updated(&mut self, slug: &str, own: &str) {
-        let mine = self.resources.iter().find(|(server, base, _)| server.slug() == slug && covers(base, own));
+        let mine = self
+            .resources
+            .iter()
+            .find(|(server, base, _)| server.slug() == slug && covers(base, own));
         let Some((_, base, shown)) = mine else { return };
         // A part of a resource is told by its own URI.
         let shown = match (base == own, &self.endpoint) {

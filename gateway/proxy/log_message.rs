@@ -5,7 +5,8 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::write::{self, Object};
 use lockgate_upstream::LogLevel;
 
-/// A log message of a server for a client that wants `level` and above; the logger names the server.
+/// A log message of a server for a client that wants `level` and above; the logger names the
+/// server.
 pub(crate) fn write_log_message(slug: &str, note: &Request, level: LogLevel) -> Option<Vec<u8>> {
     let severity = LogLevel::parse(&note.param_str("level")?)?;
     if severity < level {
@@ -15,7 +16,10 @@ pub(crate) fn write_log_message(slug: &str, note: &Request, level: LogLevel) -> 
     let mut object = Object::open(&mut params);
     let logger = note.param_str("logger");
     object.string("level", severity.as_str());
-    object.string("logger", &logger.map_or_else(|| slug.to_owned(), |logger| format!("{slug}/{logger}")));
+    object.string(
+        "logger",
+        &logger.map_or_else(|| slug.to_owned(), |logger| format!("{slug}/{logger}")),
+    );
     if let Some(data) = note.param("data") {
         object.raw("data", data);
     }

@@ -1,5 +1,6 @@
-//! The modern era towards clients: every request describes itself. Pages: basic/index.mdx, basic/versioning.mdx,
-//! basic/transports/streamable-http.mdx (2026-07-28). The order of the checks is part of the behaviour.
+//! The modern era towards clients: every request describes itself. Pages: basic/index.mdx,
+//! basic/versioning.mdx, basic/transports/streamable-http.mdx (2026-07-28). The order of the checks
+//! is part of the behaviour.
 
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ pub(crate) async fn receive(
     request: Request,
 ) -> Reply {
     if request.id().is_empty() {
-        // Over HTTP a modern client cancels by closing its stream, so no notification of it means anything here.
+        // Over HTTP a modern client cancels by closing its stream, so no notification of it means
+        // anything here.
         gateway.record_refused_notification(&request, exchange);
         return Reply::accepted();
     }
@@ -49,7 +51,9 @@ pub(crate) async fn receive(
             gateway.record_refused_request(&problem, exchange);
             problem.reply(Some(&id), Era::Modern)
         }
-        Ok(context) if context.request.method == Method::Listen => listen::open_stream(gateway, &context),
+        Ok(context) if context.request.method == Method::Listen => {
+            listen::open_stream(gateway, &context)
+        }
         Ok(context) => dispatch::answer_request(gateway, context).await,
     }
 }
@@ -63,10 +67,14 @@ fn check_request(
 ) -> Result<Box<RequestContext>, RequestError> {
     let version = check_meta(&request)?;
     check_standard_headers(&exchange.headers, &request, &version)?;
-    let revision =
-        Revision::parse(&version).filter(|r| r.era() == Era::Modern).ok_or_else(|| RequestError::version(&version))?;
+    let revision = Revision::parse(&version)
+        .filter(|r| r.era() == Era::Modern)
+        .ok_or_else(|| RequestError::version(&version))?;
     let rights = CallerRights::new(&snapshot.policy, principal.clone(), &exchange.endpoint);
-    let view = gateway.directory.view(&exchange.endpoint, &snapshot, &rights).ok_or_else(RequestError::no_endpoint)?;
+    let view = gateway
+        .directory
+        .view(&exchange.endpoint, &snapshot, &rights)
+        .ok_or_else(RequestError::no_endpoint)?;
     if !is_offered(request.method, &view) {
         return Err(RequestError::method_not_found(&request.method_name()));
     }
@@ -74,26 +82,7 @@ fn check_request(
     if request.method == Method::ToolsCall && exchange.peer != Peer::Stdio {
         check_param_headers(&exchange.headers, &request, &view)?;
     }
-    let log_level =
-        match request.meta(meta::LOG_LEVEL) {
-            None => None,
-            Some(raw) => {
-                let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
-                Some(level.ok_or_else(|| {
-                    RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level")
-                })?)
-            }
-        };
-    let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
-    let capabilities = capabilities::carried(declared);
-    let caller = Caller {
-        principal: principal.key(),
-        interactive: capabilities::is_interactive(&capabilities),
-        capabilities,
-        log_level,
-        session: None,
-        era: Era::Modern,
-    };
+    let caller = read_caller(&principal, &request)?;
     let context = Box::new(RequestContext {
         view,
         endpoint: exchange.endpoint.clone(),
@@ -114,11 +103,36 @@ fn check_request(
     Ok(context)
 }
 
+/// What a request says of the client that makes it.
+fn read_caller(principal: &Principal, request: &Request) -> Result<Caller, RequestError> {
+    let log_level = match request.meta(meta::LOG_LEVEL) {
+        None => None,
+        Some(raw) => {
+            let level = scan::as_str(raw).and_then(|l| LogLevel::parse(&l));
+            Some(level.ok_or_else(|| {
+                RequestError::invalid("`_meta` io.modelcontextprotocol/logLevel is not a log level")
+            })?)
+        }
+    };
+    let declared = request.meta(meta::CLIENT_CAPABILITIES).unwrap_or(b"{}");
+    let capabilities = capabilities::carried(declared);
+    Ok(Caller {
+        principal: principal.key(),
+        interactive: capabilities::is_interactive(&capabilities),
+        capabilities,
+        log_level,
+        session: None,
+        era: Era::Modern,
+    })
+}
+
 /// The members of `_meta` that every modern request has. Gives the version.
 fn check_meta(request: &Request) -> Result<String, RequestError> {
-    let missing =
-        |key: &str| RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST);
-    let version = request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
+    let missing = |key: &str| {
+        RequestError::invalid(format!("`params._meta` needs {key}")).status(StatusCode::BAD_REQUEST)
+    };
+    let version =
+        request.meta_str(meta::PROTOCOL_VERSION).ok_or_else(|| missing(meta::PROTOCOL_VERSION))?;
     match request.meta(meta::CLIENT_CAPABILITIES) {
         Some(capabilities) if capabilities.starts_with(b"{") => Ok(version.into_owned()),
         _ => Err(missing(meta::CLIENT_CAPABILITIES)),
@@ -126,16 +140,25 @@ fn check_meta(request: &Request) -> Result<String, RequestError> {
 }
 
 /// Headers repeat the body for whoever routes by them; the two must agree.
-fn check_standard_headers(headers: &HeaderMap, request: &Request, version: &str) -> Result<(), RequestError> {
+fn check_standard_headers(
+    headers: &HeaderMap,
+    request: &Request,
+    version: &str,
+) -> Result<(), RequestError> {
     expect_header(headers, &VERSION, version)?;
     expect_header(headers, &METHOD, &request.method_name())?;
     let target = request.method.target().filter(|_| request.method.exists_in(Era::Modern));
     let Some(key) = target else { return Ok(()) };
     let Some(name) = request.param_str(key) else {
-        let unfounded = || RequestError::header(format!("the header Mcp-Name has nothing in `params.{key}` to repeat"));
+        let unfounded = || {
+            RequestError::header(format!(
+                "the header Mcp-Name has nothing in `params.{key}` to repeat"
+            ))
+        };
         return single_header(headers, &NAME)?.map_or(Ok(()), |_| Err(unfounded()));
     };
-    let value = single_header(headers, &NAME)?.ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
+    let value = single_header(headers, &NAME)?
+        .ok_or_else(|| RequestError::header("the header Mcp-Name is missing"))?;
     match sentinel::decode_value(value) {
         Ok(decoded) if decoded == name => Ok(()),
         Ok(_) => Err(RequestError::header("the header Mcp-Name contradicts the body")),
@@ -152,7 +175,10 @@ fn expect_header(headers: &HeaderMap, name: &HeaderName, value: &str) -> Result<
 }
 
 /// The only value of a header, without the white space around it.
-fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a [u8]>, RequestError> {
+fn single_header<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a [u8]>, RequestError> {
     let first = headers.get(name).map(|v| v.as_bytes().trim_ascii());
     // The two counts differ only when some header stands several times, which is rare.
     if headers.len() != headers.keys_len() && headers.get_all(name).iter().nth(1).is_some() {
@@ -161,8 +187,13 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option
     Ok(first)
 }
 
-/// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must say the same.
-fn check_param_headers(headers: &HeaderMap, request: &Request, view: &View) -> Result<(), RequestError> {
+/// `Mcp-Param-*`: what a tool's definition, as it is listed, asks to be repeated must be, and must
+/// say the same.
+fn check_param_headers(
+    headers: &HeaderMap,
+    request: &Request,
+    view: &View,
+) -> Result<(), RequestError> {
     let seen = request.param_str("name").and_then(|name| view.tool(&name));
     // What is offered to sessions alone is as good as unknown here.
     let Some(entry) = seen.filter(|seen| !seen.entry.asks) else { return Ok(()) };
@@ -171,12 +202,19 @@ fn check_param_headers(headers: &HeaderMap, request: &Request, view: &View) -> R
     let values = wanted.values(arguments);
     for name in wanted.shallow_names() {
         let body = values.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str());
-        let sent = HeaderName::from_bytes(name.as_bytes()).map_or(Ok(None), |name| single_header(headers, &name))?;
+        let sent = HeaderName::from_bytes(name.as_bytes())
+            .map_or(Ok(None), |name| single_header(headers, &name))?;
         match (sent, body) {
             (None, None) => {}
             (Some(sent), Some(body)) if is_same_value(sent, body) => {}
-            (None, Some(_)) => return Err(RequestError::header(format!("the header {name} is missing"))),
-            (Some(_), _) => return Err(RequestError::header(format!("the header {name} contradicts the body"))),
+            (None, Some(_)) => {
+                return Err(RequestError::header(format!("the header {name} is missing")));
+            }
+            (Some(_), _) => {
+                return Err(RequestError::header(format!(
+                    "the header {name} contradicts the body"
+                )));
+            }
         }
     }
     Ok(())
@@ -184,7 +222,9 @@ fn check_param_headers(headers: &HeaderMap, request: &Request, view: &View) -> R
 
 /// Equal after decoding; numbers by value.
 fn is_same_value(sent: &[u8], body: &str) -> bool {
-    let (Ok(sent), Ok(body)) = (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes())) else {
+    let (Ok(sent), Ok(body)) =
+        (sentinel::decode_value(sent), sentinel::decode_value(body.as_bytes()))
+    else {
         return false;
     };
     if sent == body {
@@ -193,7 +233,10 @@ fn is_same_value(sent: &[u8], body: &str) -> bool {
     let plain = sent.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'.');
     match (sent.parse::<f64>(), body.parse::<f64>()) {
         (Ok(sent), Ok(body)) => {
-            plain && sent.fract() == 0.0 && sent.abs() < MAX_INTEGER && sent.total_cmp(&body).is_eq()
+            plain
+                && sent.fract() == 0.0
+                && sent.abs() < MAX_INTEGER
+                && sent.total_cmp(&body).is_eq()
         }
         _ => false,
     }

@@ -1,5 +1,6 @@
-//! What legacy sessions are told outside of calls: lists and resources that changed, logs. Each by what its owner sees at that
-//! moment; a session whose owner's key is good no more is told nothing, and ends.
+//! What legacy sessions are told outside of calls: lists and resources that changed, logs. Each by
+//! what its owner sees at that moment; a session whose owner's key is good no more is told nothing,
+//! and ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +16,21 @@ use crate::session::Session;
 use crate::snapshot::Snapshot;
 
 impl Gateway {
-    /// Tells sessions of lists that look different to them now, and ends those whose owner's key is good no more.
+    /// Tells sessions of lists that look different to them now, and ends those whose owner's key is
+    /// good no more.
     pub(crate) fn notify_list_changes(&self, snapshot: &Snapshot) {
         let mut views = HashMap::new();
         for session in self.sessions.all() {
-            let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner)) else {
+            let Some(principal) = session.renew(|owner| snapshot.authenticator.current(owner))
+            else {
                 self.end_session(&session);
                 continue;
             };
             let rights = CallerRights::new(&snapshot.policy, principal, &session.endpoint);
             let key = (session.endpoint.clone(), rights.class.mark());
-            let view: &Option<Arc<View>> =
-                views.entry(key).or_insert_with(|| self.directory.view(&session.endpoint, snapshot, &rights));
+            let view: &Option<Arc<View>> = views
+                .entry(key)
+                .or_insert_with(|| self.directory.view(&session.endpoint, snapshot, &rights));
             session.notify_changes(view.as_deref());
             if session.has_subscriptions() {
                 self.end_hidden_subscriptions(&session, view.as_deref());
@@ -44,7 +48,8 @@ impl Gateway {
         )
     }
 
-    /// Ends the subscriptions of a session to what its caller may not read any more, before something is told of them.
+    /// Ends the subscriptions of a session to what its caller may not read any more, before
+    /// something is told of them.
     pub(crate) fn end_subscriptions(&self, session: &Session, snapshot: &Snapshot) {
         if session.has_subscriptions() {
             self.end_hidden_subscriptions(session, self.view_of(session, snapshot).as_deref());
@@ -53,18 +58,24 @@ impl Gateway {
 
     /// The same where it is known what the caller sees.
     fn end_hidden_subscriptions(&self, session: &Session, view: Option<&View>) {
-        let there = |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
+        let there =
+            |shown: &str| view.is_some_and(|view| view.resource(shown, Kind::Resource).is_some());
         for (slug, own) in session.retain_subscriptions(there) {
-            if let Some(server) = self.directory.servers().into_iter().find(|server| server.slug() == slug) {
+            if let Some(server) =
+                self.directory.servers().into_iter().find(|server| server.slug() == slug)
+            {
                 tokio::spawn(async move { server.unsubscribe(&own).await });
             }
         }
     }
 
-    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about their own principal.
+    /// Tells sessions what a server logged to nobody in particular, as long as it can only be about
+    /// their own principal.
     pub(crate) fn notify_log_message(&self, slug: &str, note: &Request) {
         let snapshot = self.snapshot();
-        for session in self.sessions.all().iter().filter(|s| self.single_principal.is(s.principal().key())) {
+        for session in
+            self.sessions.all().iter().filter(|s| self.single_principal.is(s.principal().key()))
+        {
             let view = self.view_of(session, &snapshot);
             if view.is_some_and(|view| view.servers.keys().any(|s| s.as_str() == slug)) {
                 lockgate_upstream::ClientSession::log(&**session, slug, note);

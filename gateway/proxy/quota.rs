@@ -1,4 +1,5 @@
-//! What each principal holds of something that all share, up to a limit for each. Whoever holds nothing takes no room here.
+//! What each principal holds of something that all share, up to a limit for each. Whoever holds
+//! nothing takes no room here.
 
 use std::sync::Arc;
 
@@ -17,7 +18,11 @@ pub(crate) struct QuotaPermit {
 
 impl Quotas {
     /// One more for this principal; `None` when it has `limit` already.
-    pub(crate) fn take(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<QuotaPermit> {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        principal: &Principal,
+        limit: usize,
+    ) -> Option<QuotaPermit> {
         let mut count = self.0.entry(principal.clone()).or_insert(0);
         if *count >= limit {
             let none = *count == 0;

@@ -1,5 +1,5 @@
-//! The gateway as clients meet it: every exchange comes in here, is read, and goes to the steps of its message's era. The steps
-//! themselves are in the modules below.
+//! The gateway as clients meet it: every exchange comes in here, is read, and goes to the steps of
+//! its message's era. The steps themselves are in the modules below.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::headers::{SESSION, VERSION, header};
 use crate::rescue::RequestError;
 use crate::snapshot::Snapshot;
 use crate::transport::{Endpoint, Exchange, ExchangeKind, Reply};
-use crate::{legacy, modern};
+use crate::{batch, legacy, modern};
 
 /// Bytes of a message that are read in less than the time that others may be held up.
 const LARGE: usize = 1024 * 1024;
@@ -26,7 +26,11 @@ impl Gateway {
     ///
     /// # Errors
     /// The answer to somebody who is not let in.
-    pub async fn identify(&self, endpoint: &Endpoint, credentials: &Credentials) -> Result<Principal, Reply> {
+    pub async fn identify(
+        &self,
+        endpoint: &Endpoint,
+        credentials: &Credentials,
+    ) -> Result<Principal, Reply> {
         let authenticator = Arc::clone(&self.snapshot.load().authenticator);
         match authenticator.authenticate(credentials, endpoint.resource()).await {
             Ok(principal) => Ok(principal),
@@ -44,12 +48,15 @@ impl Gateway {
         self.snapshot.load().authenticator.metadata(path)
     }
 
-    /// One exchange with a client. Dropping the future, or the events of the reply, means that the client has gone.
+    /// One exchange with a client. Dropping the future, or the events of the reply, means that the
+    /// client has gone.
     pub async fn receive(self: &Arc<Self>, exchange: Exchange) -> Reply {
         let snapshot = self.snapshot();
         let principal = exchange.principal.clone();
         match exchange.kind {
-            ExchangeKind::Get | ExchangeKind::Listen => legacy::open_stream(self, &snapshot, &principal, &exchange),
+            ExchangeKind::Get | ExchangeKind::Listen => {
+                legacy::open_stream(self, &snapshot, &principal, &exchange)
+            }
             ExchangeKind::Delete => legacy::end_session(self, &snapshot, &principal, &exchange),
             ExchangeKind::Post(ref body) => {
                 let body = body.clone();
@@ -75,7 +82,7 @@ impl Gateway {
         let message = match parsed {
             Ok(message) => message,
             Err(Refusal::Invalid { what: Broken::Batch, .. }) => {
-                return legacy::receive_batch(self, &snapshot, &principal, &exchange, &body).await;
+                return batch::receive_batch(self, &snapshot, &principal, &exchange, &body).await;
             }
             Err(refusal) => {
                 let (problem, reply) = RequestError::unreadable(&refusal, &body);
@@ -99,7 +106,9 @@ impl Gateway {
         }
         Box::pin(async move {
             let turn = self.apart.turn(principal.key()).await;
-            let turn = turn.map_err(|_| RequestError::too_many_judgements(self.apart.limit().expected_wait()))?;
+            let turn = turn.map_err(|_| {
+                RequestError::too_many_judgements(self.apart.limit().expected_wait())
+            })?;
             Ok(turn.run(move || jsonrpc::parse(body, depth, SentBy::Client)).await)
         })
         .await
@@ -125,11 +134,21 @@ impl Gateway {
             Message::Request(request) | Message::Notification(request) => {
                 lockgate_telemetry::request::has_rpc_id(request.id());
                 match choose(&request, &exchange.headers) {
-                    Chosen::Modern => modern::receive(self, snapshot, principal, exchange, request).await,
-                    Chosen::Initialize => legacy::initialize(self, &snapshot, principal, exchange, &request),
+                    Chosen::Modern => {
+                        modern::receive(self, snapshot, principal, exchange, request).await
+                    }
+                    Chosen::Initialize => {
+                        legacy::initialize(self, &snapshot, principal, exchange, &request)
+                    }
                     Chosen::Legacy => match self.session(session_id, &principal, exchange) {
-                        Some(session) => legacy::receive(self, snapshot, principal, session, exchange, request).await,
-                        None => self.refuse_unknown_session(exchange, Some(request.id()).filter(|id| !id.is_empty())),
+                        Some(session) => {
+                            legacy::receive(self, snapshot, principal, session, exchange, request)
+                                .await
+                        }
+                        None => self.refuse_unknown_session(
+                            exchange,
+                            Some(request.id()).filter(|id| !id.is_empty()),
+                        ),
                     },
                 }
             }
@@ -143,7 +162,8 @@ enum Chosen {
     Legacy,
 }
 
-/// The modern envelope outranks the method; a legacy version in the header of a session outranks the envelope.
+/// The modern envelope outranks the method; a legacy version in the header of a session outranks
+/// the envelope.
 fn choose(request: &Request, headers: &HeaderMap) -> Chosen {
     let version = header(headers, &VERSION).filter(|v| !v.is_empty());
     let legacy_version = version.and_then(Revision::parse).is_some_and(|r| r.era() == Era::Legacy);

@@ -1,5 +1,5 @@
-//! Requests that are refused before there is anything to decide on: counted, recorded and logged, each once. What the
-//! caller is told is written elsewhere, and may say less.
+//! Requests that are refused before there is anything to decide on: counted, recorded and logged,
+//! each once. What the caller is told is written elsewhere, and may say less.
 
 use std::borrow::Cow;
 
@@ -34,10 +34,16 @@ impl Gateway {
 
     /// A request of somebody who is known, with the error that it gets.
     pub(crate) fn record_refused_request(&self, problem: &RequestError, exchange: &Exchange) {
-        self.refused(why(problem), problem.message.clone(), Some(&exchange.principal), Some(&exchange.endpoint));
+        self.refused(
+            why(problem),
+            problem.message.clone(),
+            Some(&exchange.principal),
+            Some(&exchange.endpoint),
+        );
     }
 
-    /// A notification; one that is called as a request is leaves a record, because somebody may be trying what is done.
+    /// A notification; one that is called as a request is leaves a record, because somebody may be
+    /// trying what is done.
     pub(crate) fn record_refused_notification(&self, note: &Request, exchange: &Exchange) {
         let name = note.method_name();
         if !name.starts_with("notifications/") {
@@ -48,20 +54,31 @@ impl Gateway {
         }
     }
 
-    /// The answer to a message whose session is not there. Only the trail knows whether it is somebody else's.
+    /// The answer to a message whose session is not there. Only the trail knows whether it is
+    /// somebody else's.
     pub(crate) fn refuse_unknown_session(&self, exchange: &Exchange, id: Option<&[u8]>) -> Reply {
         let named = header(&exchange.headers, &SESSION);
         let words = match named {
             None => "no session is named",
-            Some(named) if self.sessions.exists(named) => "the session belongs to another caller or endpoint",
+            Some(named) if self.sessions.exists(named) => {
+                "the session belongs to another caller or endpoint"
+            }
             Some(_) => "no such session",
         };
-        self.refused(Rejection::Session, words, Some(&exchange.principal), Some(&exchange.endpoint));
+        self.refused(
+            Rejection::Session,
+            words,
+            Some(&exchange.principal),
+            Some(&exchange.endpoint),
+        );
         let problem = match named {
-            Some(_) => RequestError::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
-                .status(StatusCode::NOT_FOUND),
+            Some(_) => {
+                RequestError::new(code::INVALID_REQUEST, "no such session: send `initialize` again")
+                    .status(StatusCode::NOT_FOUND)
+            }
             None => {
-                let words = "no session: send `initialize` first, or use protocol version 2026-07-28 with `_meta` in every request";
+                let words = "no session: send `initialize` first, or use protocol version \
+                    2026-07-28 with `_meta` in every request";
                 RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST)
             }
         };

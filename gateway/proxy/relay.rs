@@ -1,5 +1,6 @@
-//! Large answers on their way through: a server's bytes are rewritten and handed to the client while they come in, so that
-//! nobody keeps all of them. An answer that turns out to be none after its start ends the client's connection.
+//! Large answers on their way through: a server's bytes are rewritten and handed to the client
+//! while they come in, so that nobody keeps all of them. An answer that turns out to be none after
+//! its start ends the client's connection.
 
 mod rewrite;
 
@@ -32,7 +33,8 @@ use rewrite::{Rewriter, Shape};
 const SLICE: usize = 64 << 10;
 /// Slices that wait for the client.
 const WAITING: usize = 4;
-/// What an answer on its way through takes of the account: the slices that wait, and what the connection has read ahead.
+/// What an answer on its way through takes of the account: the slices that wait, and what the
+/// connection has read ahead.
 const WINDOW: usize = 512 << 10;
 /// How long rewriting may go on without leaving the thread to others.
 const TURN: Duration = Duration::from_millis(1);
@@ -65,12 +67,23 @@ struct OpenAnswer {
 }
 
 impl Relay {
-    /// For a call whose answer needs nothing that is only known at its end: no rule of policy on what comes back, and a
-    /// client that knows all kinds of content.
-    pub(crate) fn new(context: &RequestContext, permitted: &Permitted, budget: &Arc<Budget>) -> Option<Self> {
-        let has_content = matches!(permitted.method(), Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead);
+    /// For a call whose answer needs nothing that is only known at its end: no rule of policy on
+    /// what comes back, and a client that knows all kinds of content.
+    pub(crate) fn new(
+        context: &RequestContext,
+        permitted: &Permitted,
+        budget: &Arc<Budget>,
+    ) -> Option<Self> {
+        let has_content = matches!(
+            permitted.method(),
+            Method::ToolsCall | Method::PromptsGet | Method::ResourcesRead
+        );
         let is_plain = permitted.response().is_none() && context.revision >= Revision::V2025_06_18;
-        if !context.takes_streamed_body || !has_content || !is_plain || !permitted.server().streams_answers() {
+        if !context.takes_streamed_body
+            || !has_content
+            || !is_plain
+            || !permitted.server().streams_answers()
+        {
             return None;
         }
         let shape = Shape {
@@ -82,7 +95,13 @@ impl Relay {
             info: Arc::clone(&context.snapshot.info),
         };
         let depth = context.snapshot.config.limits.depth;
-        Some(Self { shape, depth, budget: Arc::clone(budget), channel: None, state: Mutex::default() })
+        Some(Self {
+            shape,
+            depth,
+            budget: Arc::clone(budget),
+            channel: None,
+            state: Mutex::default(),
+        })
     }
 
     /// The same for a call that may have a stream of its own.
@@ -95,7 +114,8 @@ impl Relay {
         self.state.lock().outcome
     }
 
-    /// Waits until the answer has begun to come this way: what it comes through. To be polled by the task of the call, after it.
+    /// Waits until the answer has begun to come this way: what it comes through. To be polled by
+    /// the task of the call, after it.
     pub(crate) async fn pieces(relay: Option<&Arc<Self>>) -> (Arc<Self>, Receiver<Bytes>) {
         let Some(relay) = relay else { return std::future::pending().await };
         // Only the call itself changes it, which is polled by the same task.
@@ -122,7 +142,11 @@ impl ResponseSink for Relay {
         let mut state = self.state.lock();
         let has_stream = self.channel.as_ref().is_some_and(|channel| channel.stream().is_some());
         let mut hold = Hold::none(Arc::clone(&self.budget));
-        if has_stream || state.stream.is_some() || state.outcome.is_some() || hold.grow(WINDOW).is_err() {
+        if has_stream
+            || state.stream.is_some()
+            || state.outcome.is_some()
+            || hold.grow(WINDOW).is_err()
+        {
             return false;
         }
         let mut scanner = StreamScanner::new(self.depth);
@@ -170,7 +194,8 @@ impl ResponseSink for Relay {
                 state.stream = Some(stream);
                 return Err(SinkError::Invalid(fault.to_string()));
             }
-            state.outcome = Some(if stream.rewriter.is_error() { Outcome::ToolError } else { Outcome::Ok });
+            state.outcome =
+                Some(if stream.rewriter.is_error() { Outcome::ToolError } else { Outcome::Ok });
             Ok(())
         })
     }
@@ -180,7 +205,8 @@ impl ResponseSink for Relay {
     }
 }
 
-/// The reply that carries an answer which has begun to come through `pieces`; `work` is the call, which goes on.
+/// The reply that carries an answer which has begun to come through `pieces`; `work` is the call,
+/// which goes on.
 pub(crate) fn stream_message<W, T>(relay: Arc<Relay>, work: W, pieces: Receiver<Bytes>) -> Reply
 where
     W: Future<Output = (T, Result<Text, RequestError>)> + Send + Unpin + 'static,
@@ -194,7 +220,8 @@ struct Body<W> {
     relay: Arc<Relay>,
     work: Option<W>,
     pieces: Receiver<Bytes>,
-    /// When the connection got a piece. Until it asks for the next one it waits for the client, and the call stands still.
+    /// When the connection got a piece. Until it asks for the next one it waits for the client, and
+    /// the call stands still.
     handed_over: Option<Instant>,
 }
 

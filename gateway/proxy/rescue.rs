@@ -1,6 +1,7 @@
-//! Every error of the request path becomes an answer here, once: code, HTTP status, words for the client. Words for
-//! the log are written where the error is found.
+//! Every error of the request path becomes an answer here, once: code, HTTP status, words for the
+//! client. Words for the log are written where the error is found.
 
+mod failure;
 mod relay;
 
 use std::borrow::Cow;
@@ -20,7 +21,6 @@ use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
 use lockgate_telemetry::Outcome;
 use lockgate_telemetry::audit::Unwritable;
-use lockgate_upstream::{Failure, FailureKind};
 use serde_json::{Value, json};
 
 use crate::session::TooMany;
@@ -32,7 +32,8 @@ const SCOPES: &str = "scopes";
 /// What an endpoint takes of those who name no session.
 const WITHOUT_SESSION: &str = "POST, OPTIONS";
 
-/// An error on its way to a client. As small as a pointer, so that what succeeds does not carry room for it.
+/// An error on its way to a client. As small as a pointer, so that what succeeds does not carry
+/// room for it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestError(Box<ErrorParts>);
 
@@ -126,8 +127,10 @@ impl RequestError {
 
     /// There is no thread for what takes long, and too many wait for one.
     pub(crate) fn too_many_judgements(wait: Duration) -> Self {
-        let words = "too many large or difficult requests wait to be looked at (limits.queued_judgements)";
-        let mut problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        let words =
+            "too many large or difficult requests wait to be looked at (limits.queued_judgements)";
+        let mut problem =
+            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         problem.data = Some(json!({"reason": "judgements", "retryAfterMs": ms}));
         problem.retry_after = Some(wait);
@@ -146,7 +149,8 @@ impl RequestError {
         Self::new(code, "resource not found").data(json!({"uri": uri}))
     }
 
-    /// No server has this endpoint, or policy hides it. Not -32601: that would say something of the method.
+    /// No server has this endpoint, or policy hides it. Not -32601: that would say something of the
+    /// method.
     pub(crate) fn no_endpoint() -> Self {
         Self::new(code::INVALID_REQUEST, "no such endpoint").status(StatusCode::NOT_FOUND)
     }
@@ -157,7 +161,10 @@ impl RequestError {
     }
 
     pub(crate) fn method_not_found(method: &str) -> Self {
-        Self::new(code::METHOD_NOT_FOUND, format!("method not found: {}", method.chars().take(64).collect::<String>()))
+        Self::new(
+            code::METHOD_NOT_FOUND,
+            format!("method not found: {}", method.chars().take(64).collect::<String>()),
+        )
     }
 
     /// Modern: a standard header is missing or says something else than the body.
@@ -166,14 +173,16 @@ impl RequestError {
     }
 
     pub(crate) fn version(requested: &str) -> Self {
-        Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version").data(modern::version_error(requested))
+        Self::new(code::UNSUPPORTED_VERSION, "unsupported protocol version")
+            .data(modern::version_error(requested))
     }
 
     /// The caller has as many streams open as one may have.
     pub(crate) fn too_many_streams() -> Self {
-        let words =
-            "too many open streams of this caller (limits.streams_per_principal): close one, or try again later";
-        let mut problem = Self::new(code::OVERLOADED, words).data(json!({"reason": "streams_per_principal"}));
+        let words = "too many open streams of this caller (limits.streams_per_principal): close \
+            one, or try again later";
+        let mut problem =
+            Self::new(code::OVERLOADED, words).data(json!({"reason": "streams_per_principal"}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
     }
@@ -184,10 +193,12 @@ impl RequestError {
             TooMany::All => ("sessions", "too many sessions (limits.sessions); try again later"),
             TooMany::OfPrincipal => (
                 "sessions_per_principal",
-                "too many sessions of this caller (limits.sessions_per_principal): end one, or try again later",
+                "too many sessions of this caller (limits.sessions_per_principal): end one, or try \
+                    again later",
             ),
         };
-        let mut problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
+        let mut problem =
+            Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data = Some(json!({"reason": reason}));
         problem.retry_after = Some(Duration::from_secs(5));
         problem
@@ -208,12 +219,17 @@ impl RequestError {
         problem
     }
 
-    /// The caller may see this, but its credential, if it has shown one, was not given the scopes that the call needs.
+    /// The caller may see this, but its credential, if it has shown one, was not given the scopes
+    /// that the call needs.
     pub(crate) fn insufficient_scope(why: Unknown, challenge: &str) -> Self {
         let mut problem = Self::unauthenticated(why, challenge);
         problem.message = match why {
-            Unknown::Missing => "this call needs a credential with scopes: WWW-Authenticate names them all",
-            _ => "the credential lacks a scope that this call needs: WWW-Authenticate names them all",
+            Unknown::Missing => {
+                "this call needs a credential with scopes: WWW-Authenticate names them all"
+            }
+            _ => {
+                "the credential lacks a scope that this call needs: WWW-Authenticate names them all"
+            }
         }
         .into();
         problem.denied(SCOPES.into())
@@ -229,7 +245,8 @@ impl RequestError {
             _ => "requests of this kind",
         };
         let running = if limited.running { " at the same time" } else { "" };
-        let words = format!("too many {what}{running} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
+        let words =
+            format!("too many {what}{running} (policy {rule}); wait {:.1} s", wait.as_secs_f64());
         let mut problem = Self::new(code::LIMITED, words).denied(Arc::clone(&limited.rule));
         problem.data = Some(json!({"retryAfter": wait.as_secs_f64().ceil(), "retryAfterMs": ms}));
         problem.retry_after = Some(wait);
@@ -262,46 +279,10 @@ impl RequestError {
 
     /// The call cannot be written into the audit trail, and is not made without that.
     pub(crate) fn unrecorded(unwritable: &Unwritable) -> Self {
-        let mut problem = Self::new(code::INTERNAL, unwritable.to_string()).status(StatusCode::SERVICE_UNAVAILABLE);
+        let mut problem = Self::new(code::INTERNAL, unwritable.to_string())
+            .status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data = Some(json!({"reason": "audit"}));
         problem.retry_after = Some(Duration::from_secs(5));
-        problem
-    }
-
-    /// A server gave no answer.
-    pub(crate) fn failed(slug: &str, failure: &Failure) -> Self {
-        let mut data = json!({"upstream": slug, "reason": reason(failure.kind)});
-        if let Some(wait) = failure.retry_after {
-            data["retryAfterMs"] = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).into();
-        }
-        let outcome =
-            if failure.sent && failure.kind != FailureKind::NoMemory { "; the outcome is unknown" } else { "" };
-        let mut problem = Self::new(code::INTERNAL, format!("server {slug}: {}{outcome}", words(failure)));
-        if failure.kind == FailureKind::Busy {
-            // Not the server's doing: whoever spreads requests over gateways can send this one elsewhere.
-            problem.code = code::OVERLOADED;
-            problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        problem.data = Some(data);
-        if failure.kind == FailureKind::NoMemory {
-            problem.code = code::OVERLOADED;
-            // Without `Retry-After`: the call was made.
-            problem.status = Some(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        problem.outcome = match failure.kind {
-            FailureKind::Timeout => Outcome::Timeout,
-            FailureKind::Garbage | FailureKind::TooLarge => Outcome::ProtocolError,
-            _ => Outcome::Unavailable,
-        };
-        problem.retry_after = failure.retry_after;
-        problem
-    }
-
-    /// The gateway ends before the server has answered.
-    pub(crate) fn cut_off(slug: &str) -> Self {
-        let words = format!("server {slug}: the gateway shuts down before it has answered; the outcome is unknown");
-        let mut problem = Self::new(code::INTERNAL, words).data(json!({"upstream": slug, "reason": "shutdown"}));
-        problem.outcome = Outcome::Unavailable;
         problem
     }
 
@@ -312,7 +293,8 @@ impl RequestError {
 
     /// Too many large messages wait to be looked at for this answer to be written.
     pub(crate) fn no_turn() -> Self {
-        let words = "the answer was dropped, because too many large messages wait to be read; what was called may have had its effect";
+        let words = "the answer was dropped, because too many large messages wait to be read; what \
+            was called may have had its effect";
         let problem = Self::new(code::OVERLOADED, words).status(StatusCode::SERVICE_UNAVAILABLE);
         problem.data(json!({"reason": "judgements"}))
     }
@@ -331,9 +313,10 @@ impl RequestError {
             return StatusCode::OK;
         }
         match (era, self.code) {
-            (Era::Modern, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY) => {
-                StatusCode::BAD_REQUEST
-            }
+            (
+                Era::Modern,
+                code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY,
+            ) => StatusCode::BAD_REQUEST,
             (Era::Modern, code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
             _ => StatusCode::OK,
         }
@@ -354,38 +337,16 @@ impl RequestError {
             headers.insert(WWW_AUTHENTICATE, challenge.clone());
         }
         if let Some(wait) = self.retry_after.filter(|_| self.status.is_some()) {
-            headers.insert(RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil().max(1.0) as u64));
+            headers
+                .insert(RETRY_AFTER, HeaderValue::from(wait.as_secs_f64().ceil().max(1.0) as u64));
         }
         if self.status == Some(StatusCode::METHOD_NOT_ALLOWED) {
             headers.insert(ALLOW, HeaderValue::from_static(WITHOUT_SESSION));
         }
-        Reply::Message { status: self.http_status(era), headers, body: Text::Whole(self.text(id).into()) }
-    }
-}
-
-fn reason(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Unavailable => "unavailable",
-        FailureKind::Lost => "connection_lost",
-        FailureKind::Timeout => "timeout",
-        FailureKind::Garbage => "bad_response",
-        FailureKind::TooLarge => "too_large",
-        FailureKind::NoMemory => "memory",
-        FailureKind::Overloaded => "overloaded",
-        FailureKind::Stalled => "stalled",
-        FailureKind::Busy => "gateway_overloaded",
-        FailureKind::NeedsAuth => "needs_auth",
-        FailureKind::SessionLost => "session_lost",
-        FailureKind::NotFound => "not_found",
-    }
-}
-
-/// What a client may read of a failure: no addresses, no commands.
-fn words(failure: &Failure) -> Cow<'static, str> {
-    match failure.kind {
-        FailureKind::Unavailable => "not available at the moment".into(),
-        FailureKind::Lost => "the connection to the server was lost during the call".into(),
-        FailureKind::NeedsAuth => "the server wants credentials that the gateway does not have".into(),
-        _ => failure.words.clone(),
+        Reply::Message {
+            status: self.http_status(era),
+            headers,
+            body: Text::Whole(self.text(id).into()),
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is not copied when it is
-//! large, and never parsed into a tree.
+//! A server's result in the client's era: its id, its `_meta`, its URIs. What needs no change is
+//! not copied when it is large, and never parsed into a tree.
 
 pub(crate) mod scrub;
 
@@ -45,7 +45,6 @@ pub(crate) fn write_response(
     if let Some(most) = rule.and_then(|rule| rule.too_large(text.len())) {
         return Err(too_large(context, text.len(), most));
     }
-    let slug = context.view.namespaced.then(|| permitted.server().slug());
     let _copies = hold_copies(context, permitted, answer, budget)?;
     let mut head = Vec::with_capacity(512 + if text.len() <= COPIED { text.len() } else { 0 });
     write::result_head(&mut head, context.request.id());
@@ -54,27 +53,12 @@ pub(crate) fn write_response(
         modern_head(&mut object, context, answer);
     }
     meta(&mut object, context, answer, rule);
-    let mut kept: Vec<&Member> = Vec::new();
-    let mut changed = Vec::new();
-    let mut requests = None;
-    for member in answer.members() {
-        let name = member.name_bytes(text);
-        let clean = rule.and_then(|rule| scrub::member(rule, answer.kind, &member.name(text), member.value.of(text)));
-        let value = clean.as_deref().unwrap_or(member.value.of(text));
-        let change = rewrite(context, permitted, answer, &name, value, slug)?;
-        if *name == *b"inputRequests" {
-            requests = Some(value.to_vec());
-        }
-        match (change, clean) {
-            (Change::Drop, _) => {}
-            (Change::Keep, None) => kept.push(member),
-            (Change::To(value), _) | (Change::Keep, Some(value)) => changed.push((member.key.of(text), value)),
-        }
-    }
+    let Members { kept, changed, requests } = rewrite_members(context, permitted, answer)?;
     if answer.kind == AnswerKind::InputRequired {
         let slug = permitted.server().slug();
         let target = permitted.target();
-        let sealed = tokens::seal(context, slug, target, answer.member("requestState"), requests.as_deref());
+        let sealed =
+            tokens::seal(context, slug, target, answer.member("requestState"), requests.as_deref());
         object.string("requestState", &sealed.map_err(|what| broken(permitted, what))?);
     }
     if text.len() > COPIED {
@@ -94,12 +78,54 @@ pub(crate) fn write_response(
     Ok(Text::Whole(head.into()))
 }
 
+/// The members of a result for its client.
+struct Members<'a> {
+    kept: Vec<&'a Member>,
+    /// Keys with other values.
+    changed: Vec<(&'a [u8], Vec<u8>)>,
+    /// What the server asks, where it asks.
+    requests: Option<Vec<u8>>,
+}
+
+fn rewrite_members<'a>(
+    context: &RequestContext,
+    permitted: &Permitted,
+    answer: &'a Answer,
+) -> Result<Members<'a>, RequestError> {
+    let text = &answer.text;
+    let rule = permitted.response().map(|rule| &**rule);
+    let slug = context.view.namespaced.then(|| permitted.server().slug());
+    let mut members = Members { kept: Vec::new(), changed: Vec::new(), requests: None };
+    for member in answer.members() {
+        let name = member.name_bytes(text);
+        let own = member.value.of(text);
+        let clean = match rule {
+            Some(rule) => scrub::member(rule, answer.kind, &member.name(text), own),
+            None => None,
+        };
+        let value = clean.as_deref().unwrap_or(own);
+        let change = rewrite(context, permitted, answer, &name, value, slug)?;
+        if *name == *b"inputRequests" {
+            members.requests = Some(value.to_vec());
+        }
+        match (change, clean) {
+            (Change::Drop, _) => {}
+            (Change::Keep, None) => members.kept.push(member),
+            (Change::To(value), _) | (Change::Keep, Some(value)) => {
+                members.changed.push((member.key.of(text), value));
+            }
+        }
+    }
+    Ok(members)
+}
+
 /// The answers of built-in servers do not come in, so nothing has counted them.
 fn is_builtin(permitted: &Permitted) -> bool {
     permitted.server().load().is_none()
 }
 
-/// Room for the copies that a large answer is rewritten with, and for itself where nothing has counted it.
+/// Room for the copies that a large answer is rewritten with, and for itself where nothing has
+/// counted it.
 fn hold_copies(
     context: &RequestContext,
     permitted: &Permitted,
@@ -124,14 +150,16 @@ fn bytes_of_copies(context: &RequestContext, answer: &Answer, rule: Option<&Resp
         return text.len() * 2;
     }
     let adapted = |member: &&Member| {
-        let is_content = matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
-        is_content && list::may_adapt(member.value.of(text), context.view.namespaced, context.revision)
+        let is_content =
+            matches!(&*member.name_bytes(text), b"content" | b"contents" | b"messages" | b"result");
+        is_content
+            && list::may_adapt(member.value.of(text), context.view.namespaced, context.revision)
     };
     answer.members().iter().filter(adapted).map(|member| member.value.of(text).len()).sum()
 }
 
-/// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a copy: a run of members
-/// that stay as they are, or else the largest member.
+/// Ends a large answer behind `head`, an open object. The largest part of it is passed on without a
+/// copy: a run of members that stay as they are, or else the largest member.
 fn splice(
     mut head: Vec<u8>,
     text: &Bytes,
@@ -142,9 +170,11 @@ fn splice(
     let is_run = is_run(answer.members(), kept);
     let size = |member: &&Member| member.value.of(text).len();
     let stays: usize = kept.iter().map(size).sum();
-    let largest = (0..changed.len()).max_by_key(|&at| changed.get(at).map_or(0, |(_, value)| value.len()));
+    let largest =
+        (0..changed.len()).max_by_key(|&at| changed.get(at).map_or(0, |(_, value)| value.len()));
     // A changed member is the middle where it is larger than what stays.
-    let middle = largest.filter(|&at| changed.get(at).is_some_and(|(_, value)| value.len() > stays));
+    let middle =
+        largest.filter(|&at| changed.get(at).is_some_and(|(_, value)| value.len() > stays));
     let middle = middle.map(|at| changed.swap_remove(at));
     let mut object = Object::resume(&mut head);
     for (key, value) in &changed {
@@ -200,7 +230,12 @@ fn modern_head(object: &mut Object<'_>, context: &RequestContext, answer: &Answe
 }
 
 /// The server's end-to-end `_meta`, and in the modern era our own identity.
-fn meta(object: &mut Object<'_>, context: &RequestContext, answer: &Answer, rule: Option<&Response>) {
+fn meta(
+    object: &mut Object<'_>,
+    context: &RequestContext,
+    answer: &Answer,
+    rule: Option<&Response>,
+) {
     let raw = answer.member("_meta").unwrap_or(b"{}");
     let clean = rule.and_then(|rule| scrub::texts::texts(rule, "_meta", raw));
     let raw = clean.as_deref().unwrap_or(raw);
@@ -239,11 +274,15 @@ fn rewrite(
         b"content" | b"contents" | b"messages" | b"result" => {
             list::adapt_content(value, slug, context.revision).map_or(Change::Keep, Change::To)
         }
-        b"structuredContent" if !modern && !takes_structured(context.revision, value) => Change::Drop,
+        b"structuredContent" if !modern && !takes_structured(context.revision, value) => {
+            Change::Drop
+        }
         b"taskId" if answer.kind == AnswerKind::Task => {
             let own = scan::as_str(value).unwrap_or_default();
             let token = tokens::seal_task(context, permitted.server().slug(), &own);
-            Change::To(write::quoted(&token.ok_or_else(|| broken(permitted, "a task id that is too long"))?))
+            Change::To(write::quoted(
+                &token.ok_or_else(|| broken(permitted, "a task id that is too long"))?,
+            ))
         }
         b"taskId" if is_task(permitted.method()) => {
             Change::To(write::quoted(&context.request.param_str("taskId").unwrap_or_default()))
@@ -256,10 +295,13 @@ fn rewrite(
     })
 }
 
-/// A result that policy has no room for: a tool's answer that the model can act on, an error for everything else.
+/// A result that policy has no room for: a tool's answer that the model can act on, an error for
+/// everything else.
 fn too_large(context: &RequestContext, bytes: usize, most: u64) -> RequestError {
-    let words =
-        format!("the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part of it");
+    let words = format!(
+        "the result has {bytes} bytes, and policy lets {most} pass; ask for less, such as a part \
+            of it"
+    );
     match context.request.method {
         Method::ToolsCall => RequestError::tool_error(words, context.era()),
         _ => RequestError::new(lockgate_protocol::code::INTERNAL, words),
@@ -295,14 +337,25 @@ fn questions(
     }
     let mut changed = false;
     for question in all.values_mut() {
-        let method = Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
+        let method =
+            Method::parse(question.get("method").and_then(Value::as_str).unwrap_or_default());
         let params = question.get("params").map(Value::to_string).unwrap_or_else(|| "{}".into());
-        if !question::may_ask(&context.caller.capabilities, method, params.as_bytes(), context.revision) {
-            return Err(broken(permitted, "a question that the client did not declare that it can answer"));
+        if !question::may_ask(
+            &context.caller.capabilities,
+            method,
+            params.as_bytes(),
+            context.revision,
+        ) {
+            return Err(broken(
+                permitted,
+                "a question that the client did not declare that it can answer",
+            ));
         }
         if let Some(slug) = slug.filter(|_| method == Method::Elicit) {
             let labelled = question::label(Some(slug), method, params.as_bytes());
-            if let (Some(params), Ok(new)) = (question.get_mut("params"), serde_json::from_slice(&labelled)) {
+            if let (Some(params), Ok(new)) =
+                (question.get_mut("params"), serde_json::from_slice(&labelled))
+            {
                 *params = new;
                 changed = true;
             }

@@ -31,7 +31,11 @@ impl CallerRights {
         subject(&self.principal)
     }
 
-    pub(crate) fn question<'a>(&'a self, subject: &'a Subject<'a>, target: &'a Target<'a>) -> Question<'a> {
+    pub(crate) fn question<'a>(
+        &'a self,
+        subject: &'a Subject<'a>,
+        target: &'a Target<'a>,
+    ) -> Question<'a> {
         Question { subject, endpoint: &self.path, target }
     }
 }
@@ -45,8 +49,9 @@ fn subject(principal: &Principal) -> Subject<'_> {
         roles: &principal.roles,
         scopes: &principal.scopes,
         agent: principal.agent.as_deref(),
-        certificate: principal
-            .certificate()
-            .map(|certificate| Certificate { names: &certificate.names, fingerprint: &certificate.fingerprint }),
+        certificate: principal.certificate().map(|certificate| Certificate {
+            names: &certificate.names,
+            fingerprint: &certificate.fingerprint,
+        }),
     }
 }

@@ -1,6 +1,7 @@
-//! Legacy sessions: bound to one caller, found by an unguessable id, ended when idle. An idle one is small: streams
-//! and subscriptions are made when they are first needed.
+//! Legacy sessions: bound to one caller, found by an unguessable id, ended when idle. An idle one
+//! is small: streams and subscriptions are made when they are first needed.
 
+mod client_session;
 mod log;
 mod question;
 mod subscribed;
@@ -13,11 +14,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_authn::Principal;
 use lockgate_protocol::capabilities;
-use lockgate_protocol::jsonrpc::Request;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Revision;
 use lockgate_protocol::write;
-use lockgate_upstream::{BoxFuture, Caller, ClientSession, ListKind, LogLevel, Unasked};
+use lockgate_upstream::{Caller, ClientSession, ListKind, LogLevel, Unasked};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,6 @@ pub(crate) use log::{Log, Reader, parse_event_id};
 pub(crate) use subscribed::{Subscribed, covers};
 
 use crate::catalog::{View, mark::ListMarks};
-use crate::log_message::write_log_message;
 use crate::quota::{QuotaPermit, Quotas};
 use crate::transport::Endpoint;
 use lockgate_admission::budget::Budget;
@@ -140,7 +139,10 @@ impl Sessions {
         if self.table.len() >= limits.sessions {
             return Err(TooMany::All);
         }
-        let share = self.shares.take(&principal, limits.sessions_per_principal).ok_or(TooMany::OfPrincipal)?;
+        let share = self
+            .shares
+            .take(&principal, limits.sessions_per_principal)
+            .ok_or(TooMany::OfPrincipal)?;
         let mut random = [0u8; 16];
         getrandom::fill(&mut random).map_err(|_| TooMany::All)?;
         let id: Box<str> = random.iter().map(|b| format!("{b:02x}")).collect::<String>().into();
@@ -179,8 +181,14 @@ impl Sessions {
         self.table.contains_key(id)
     }
 
-    /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look alike.
-    pub(crate) fn find(&self, id: &str, principal: &Principal, endpoint: &Endpoint) -> Option<Arc<Session>> {
+    /// The session with this id, if it is this caller's at this endpoint. Foreign and unknown look
+    /// alike.
+    pub(crate) fn find(
+        &self,
+        id: &str,
+        principal: &Principal,
+        endpoint: &Endpoint,
+    ) -> Option<Arc<Session>> {
         let session = Arc::clone(self.table.get(id)?.value());
         if *session.principal.read() != *principal || session.endpoint != *endpoint {
             return None;
@@ -195,13 +203,16 @@ impl Sessions {
         session.over.cancel();
     }
 
-    /// Ends sessions without a request for `idle`, except those with an open stream, and gives them. Of the others, lets go
-    /// what nobody may resume any more.
+    /// Ends sessions without a request for `idle`, except those with an open stream, and gives
+    /// them. Of the others, lets go what nobody may resume any more.
     pub(crate) fn expire(&self, idle: Duration) -> Vec<Arc<Session>> {
         let now = self.now();
         let idle = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-        let old = |s: &Session| now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening();
-        let ended: Vec<_> = self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
+        let old = |s: &Session| {
+            now.saturating_sub(s.touched.load(Ordering::Relaxed)) > idle && !s.is_listening()
+        };
+        let ended: Vec<_> =
+            self.table.iter().filter(|e| old(e.value())).map(|e| Arc::clone(e.value())).collect();
         for session in &ended {
             self.close(session);
         }
@@ -239,7 +250,10 @@ impl Session {
     }
 
     fn is_listening(&self) -> bool {
-        self.state.lock().as_ref().is_some_and(|s| s.logs.get(&0).is_some_and(|log| log.has_reader()))
+        self.state
+            .lock()
+            .as_ref()
+            .is_some_and(|s| s.logs.get(&0).is_some_and(|log| log.has_reader()))
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -258,7 +272,10 @@ impl Session {
     }
 
     /// Takes over what the owner has been granted by now, if anything.
-    pub(crate) fn renew(&self, now: impl FnOnce(&Principal) -> Option<Principal>) -> Option<Principal> {
+    pub(crate) fn renew(
+        &self,
+        now: impl FnOnce(&Principal) -> Option<Principal>,
+    ) -> Option<Principal> {
         let mut owner = self.principal.write();
         *owner = now(&owner)?;
         Some(owner.clone())
@@ -371,27 +388,5 @@ pub(crate) struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.session.state(|state| drop(state.running.remove(&self.id)));
-    }
-}
-
-impl ClientSession for Session {
-    fn key(&self) -> u64 {
-        self.key
-    }
-
-    fn log(&self, slug: &str, note: &Request) {
-        if let Some(text) = write_log_message(slug, note, self.level().unwrap_or(LogLevel::Info))
-            && let Some(log) = self.log(0)
-        {
-            log.push(text.into());
-        }
-    }
-
-    fn ask<'a>(&'a self, slug: &'a str, method: Method, params: Bytes) -> BoxFuture<'a, Result<Bytes, Unasked>> {
-        Box::pin(async move {
-            let log = self.log(0).ok_or(Unasked::Gone)?;
-            let label = (self.endpoint == Endpoint::All).then_some(slug);
-            self.question(&log, method, &lockgate_protocol::question::label(label, method, &params)).await
-        })
     }
 }

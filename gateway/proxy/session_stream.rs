@@ -1,4 +1,5 @@
-//! Streams of legacy sessions on their way to a client: of one call, or of what is told outside of calls.
+//! Streams of legacy sessions on their way to a client: of one call, or of what is told outside of
+//! calls.
 
 use std::sync::Arc;
 
@@ -37,22 +38,27 @@ pub(crate) fn events(
     first: Option<Outgoing>,
     open: Option<OpenStream>,
 ) -> Events {
-    // A call may still end while the gateway stops; what is outside of calls ends with its clients' leave to stay.
-    let stopping = if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };
+    // A call may still end while the gateway stops; what is outside of calls ends with its clients'
+    // leave to stay.
+    let stopping =
+        if reader.is_of_call() { CancellationToken::new() } else { gateway.stopping.clone() };
     let over = session.over.clone();
     let state = (reader, first, open, over, stopping);
-    Box::pin(futures_util::stream::unfold(state, |(mut reader, first, open, over, stopping)| async move {
-        let event = match first {
-            Some(first) => Some(first),
-            None => tokio::select! {
-                biased;
-                event = reader.next() => event,
-                () = over.cancelled() => None,
-                () = stopping.cancelled() => None,
-            },
-        };
-        event.map(|event| (event, (reader, None, open, over, stopping)))
-    }))
+    Box::pin(futures_util::stream::unfold(
+        state,
+        |(mut reader, first, open, over, stopping)| async move {
+            let event = match first {
+                Some(first) => Some(first),
+                None => tokio::select! {
+                    biased;
+                    event = reader.next() => event,
+                    () = over.cancelled() => None,
+                    () = stopping.cancelled() => None,
+                },
+            };
+            event.map(|event| (event, (reader, None, open, over, stopping)))
+        },
+    ))
 }
 
 /// What opens a stream of 2025-11-25: an id to resume from, and how long to wait.

@@ -1,15 +1,17 @@
-//! Whether one principal alone has used the servers so far. What a server says to nobody in particular may be about
-//! anybody's call, so it is told to clients only while there is nobody else whom it could be about.
+//! Whether one principal alone has used the servers so far. What a server says to nobody in
+//! particular may be about anybody's call, so it is told to clients only while there is nobody else
+//! whom it could be about.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const NOBODY: u64 = 0;
 const SEVERAL: u64 = u64::MAX;
 
-/// See the module. Once there were several, it stays so for as long as the process runs. That is meant: nothing tells when a
-/// server has said its last word about somebody's call (it may have begun a job, or report what it did an hour ago), so
-/// there is no moment at which its words can only be about those who are still there. What is lost is little: log messages
-/// outside of calls; those of a call reach its caller in any case.
+/// See the module. Once there were several, it stays so for as long as the process runs. That is
+/// meant: nothing tells when a server has said its last word about somebody's call (it may have
+/// begun a job, or report what it did an hour ago), so there is no moment at which its words can
+/// only be about those who are still there. What is lost is little: log messages outside of calls;
+/// those of a call reach its caller in any case.
 #[derive(Default)]
 pub(crate) struct SinglePrincipal(AtomicU64);
 

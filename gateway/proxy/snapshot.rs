@@ -1,5 +1,5 @@
-//! What configuration decides about the request path, compiled: each request takes one snapshot and keeps it to its end, and a
-//! reload replaces it as a whole.
+//! What configuration decides about the request path, compiled: each request takes one snapshot and
+//! keeps it to its end, and a reload replaces it as a whole.
 
 use std::sync::Arc;
 
@@ -45,24 +45,33 @@ impl Snapshot {
     /// `old` is what this one replaces: sealed tokens and counts outlive a reload.
     pub(crate) fn new(rules: Rules, old: Option<&Self>) -> Result<Self, RulesError> {
         let Rules { config, authn, policy } = rules;
-        let separator: Separator =
-            config.names.separator.parse().map_err(|_| RulesError::Separator(config.names.separator.clone()))?;
+        let separator: Separator = config
+            .names
+            .separator
+            .parse()
+            .map_err(|_| RulesError::Separator(config.names.separator.clone()))?;
         let sealer = match (&config.secret, old) {
             (Some(secret), _) => Arc::new(Sealer::new(secret.as_bytes())?),
             // Without a secret of their own, tokens live as long as the process, through reloads.
             (None, Some(old)) if old.config.secret.is_none() => Arc::clone(&old.sealer),
             (None, _) => Arc::new(Sealer::random()?),
         };
-        let mut info = serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
+        let mut info =
+            serde_json::json!({"name": config.name, "version": env!("CARGO_PKG_VERSION")});
         if let Some(title) = &config.title {
             info["title"] = title.as_str().into();
         }
         Ok(Self {
             authenticator: authn,
-            limiter: old.map_or_else(|| Arc::new(Local::new()) as Arc<dyn Limiter>, |old| Arc::clone(&old.limiter)),
+            limiter: old.map_or_else(
+                || Arc::new(Local::new()) as Arc<dyn Limiter>,
+                |old| Arc::clone(&old.limiter),
+            ),
             policy: Arc::new(Policy::compile(&policy).map_err(|mistakes| {
                 let first = mistakes.into_iter().next();
-                RulesError::Policy(first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default())
+                RulesError::Policy(
+                    first.map(|m| format!("{} {}", m.path.join("."), m.what)).unwrap_or_default(),
+                )
             })?),
             naming: Naming { separator, max_length: config.names.max_length },
             sealer,

@@ -1,5 +1,5 @@
-//! The event streams that are open now: of everybody, for the metrics, and of each principal, up to a limit. A stream
-//! that ends gives its place back.
+//! The event streams that are open now: of everybody, for the metrics, and of each principal, up to
+//! a limit. A stream that ends gives its place back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,11 @@ impl Streams {
     }
 
     /// A stream that waits for news; `None` when its principal has `limit` of them already.
-    pub(crate) fn open(self: &Arc<Self>, principal: &Principal, limit: usize) -> Option<OpenStream> {
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        principal: &Principal,
+        limit: usize,
+    ) -> Option<OpenStream> {
         let share = self.waiting.take(principal, limit)?;
         Some(self.counted(Some(share)))
     }

@@ -47,7 +47,8 @@ pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
     let mut fresh = suspects(after).into_iter().filter(|suspect| !known.contains(suspect));
     for suspect in fresh.by_ref().take(MAX_TOLD) {
         let Suspect { server, tool, standing, quarantined, findings, .. } = suspect;
-        let told = standing.is_some_and(|s| s != Standing::Approved && pins.reaction(s) != Reaction::Allow);
+        let told = standing
+            .is_some_and(|s| s != Standing::Approved && pins.reaction(s) != Reaction::Allow);
         let standing = standing.map_or("not pinned", Standing::as_str);
         let finding = findings.first().map(ToString::to_string);
         if quarantined {
@@ -70,6 +71,9 @@ pub(crate) fn log_new_suspects(before: &Catalog, after: &Catalog, pins: &Pins) {
     }
     let more = fresh.count();
     if more > 0 {
-        tracing::warn!(more, "look at further tools; `lockgate tools` and `lockgate pins diff` say which");
+        tracing::warn!(
+            more,
+            "look at further tools; `lockgate tools` and `lockgate pins diff` say which"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Tokens that a client gives back: request states and task ids. Sealed, bound to the caller, the endpoint, the server
-//! and the request they were made for, and short-lived.
+//! Tokens that a client gives back: request states and task ids. Sealed, bound to the caller, the
+//! endpoint, the server and the request they were made for, and short-lived.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,7 +28,8 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
-/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one, and what it asked.
+/// What a round leaves behind: the server's own state as JSON text of a string, if it gave one, and
+/// what it asked.
 struct Round {
     inner: Option<Vec<u8>>,
     questions: Questions,
@@ -48,7 +49,8 @@ pub(crate) fn seal(
     if inner.is_some_and(|inner| inner.len() > MAX_STATE) {
         return Err("a request state that is too long");
     }
-    let questions = requests.map(|requests| Questions::of(requests).ok_or("questions that are too long to remember"));
+    let questions = requests
+        .map(|requests| Questions::of(requests).ok_or("questions that are too long to remember"));
     let questions = questions.transpose()?.unwrap_or_default();
     let mut plain = Vec::with_capacity(64 + inner.map_or(0, <[u8]>::len));
     let mut object = Object::open(&mut plain);
@@ -60,7 +62,12 @@ pub(crate) fn seal(
     let digest = digest(context);
     let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], slug.as_bytes(), target.as_bytes(), &digest];
-    let sealed = context.snapshot.sealer.seal(Purpose::RequestState, &bound, now() + STATE_LIFE.as_secs(), &plain);
+    let sealed = context.snapshot.sealer.seal(
+        Purpose::RequestState,
+        &bound,
+        now() + STATE_LIFE.as_secs(),
+        &plain,
+    );
     sealed.map_err(|_| "a request state that is too long")
 }
 
@@ -72,7 +79,11 @@ fn open(context: &RequestContext, slug: &str, target: &str, token: &str) -> Opti
     match context.snapshot.sealer.open(Purpose::RequestState, &bound, now(), token) {
         Ok(plain) => read(&plain),
         Err(refused) => {
-            tracing::info!(server = slug, reason = refused.reason().as_str(), "request state refused");
+            tracing::info!(
+                server = slug,
+                reason = refused.reason().as_str(),
+                "request state refused"
+            );
             None
         }
     }
@@ -80,7 +91,8 @@ fn open(context: &RequestContext, slug: &str, target: &str, token: &str) -> Opti
 
 fn read(plain: &[u8]) -> Option<Round> {
     let inner = list::member(plain, "state").map(<[u8]>::to_vec);
-    let questions = Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
+    let questions =
+        Questions::unsealed(serde_json::from_slice(list::member(plain, "asked")?).ok()?)?;
     Some(Round { inner, questions })
 }
 
@@ -89,11 +101,17 @@ pub(crate) fn is_next_round(request: &Request) -> bool {
     request.param("requestState").is_some() || request.param("inputResponses").is_some()
 }
 
-/// What the server gets of the next round of an earlier request: its state must be one that we sealed for just this request,
-/// and its answers must be to what was asked then. Answers without a state are to nothing that was asked: they are left out,
-/// as the specification has it for what is not expected, and the server asks anew.
-pub(crate) fn next_round(context: &RequestContext, slug: &str, target: &str) -> Result<[Replaced; 2], RequestError> {
-    let refused = || RequestError::invalid("the request state is not valid for this request, or has expired");
+/// What the server gets of the next round of an earlier request: its state must be one that we
+/// sealed for just this request, and its answers must be to what was asked then. Answers without a
+/// state are to nothing that was asked: they are left out, as the specification has it for what is
+/// not expected, and the server asks anew.
+pub(crate) fn next_round(
+    context: &RequestContext,
+    slug: &str,
+    target: &str,
+) -> Result<[Replaced; 2], RequestError> {
+    let refused =
+        || RequestError::invalid("the request state is not valid for this request, or has expired");
     let Some(state) = context.request.param("requestState") else {
         return Ok([("requestState", None), ("inputResponses", None)]);
     };
@@ -124,16 +142,24 @@ pub(crate) fn take_answers(
 /// Makes a task id for the client, which remembers the tool that it called.
 pub(crate) fn seal_task(context: &RequestContext, slug: &str, own: &str) -> Option<String> {
     let plain = format!("{slug}\0{}\0{own}", context.request.param_str("name")?);
-    context.snapshot.sealer.seal(Purpose::Task, &context.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes()).ok()
+    context
+        .snapshot
+        .sealer
+        .seal(Purpose::Task, &context.bind(), now() + TASK_LIFE.as_secs(), plain.as_bytes())
+        .ok()
 }
 
-/// What a request is about, whatever order its keys have: method and parameters without `_meta` and the round's own.
+/// What a request is about, whatever order its keys have: method and parameters without `_meta` and
+/// the round's own.
 fn digest(context: &RequestContext) -> [u8; 32] {
     let request = &context.request;
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.method.as_str().as_bytes());
-    let mut members: Vec<_> =
-        request.params().iter().map(|m| (m.name(&request.text), m.value.of(&request.text))).collect();
+    let mut members: Vec<_> = request
+        .params()
+        .iter()
+        .map(|m| (m.name(&request.text), m.value.of(&request.text)))
+        .collect();
     members.sort();
     for (name, value) in members {
         if matches!(&*name, "_meta" | "inputResponses" | "requestState") {

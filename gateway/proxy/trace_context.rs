@@ -1,5 +1,6 @@
-//! Where a request stands in its client's trace (W3C Trace Context). `_meta` says it of the message; the headers of the
-//! exchange that carries it stand in where `_meta` says nothing valid. What does not hold to the rules is left out.
+//! Where a request stands in its client's trace (W3C Trace Context). `_meta` says it of the
+//! message; the headers of the exchange that carries it stand in where `_meta` says nothing valid.
+//! What does not hold to the rules is left out.
 
 use http::{HeaderMap, HeaderName};
 use lockgate_protocol::jsonrpc::Request;
@@ -17,7 +18,8 @@ pub(crate) fn of_exchange(headers: &HeaderMap) -> Option<TraceContext> {
         return None;
     }
     // Several lines of it are one list.
-    let states: Option<Vec<&str>> = headers.get_all(&TRACESTATE).iter().map(|state| state.to_str().ok()).collect();
+    let states: Option<Vec<&str>> =
+        headers.get_all(&TRACESTATE).iter().map(|state| state.to_str().ok()).collect();
     let state = states.filter(|states| !states.is_empty()).map(|states| states.join(","));
     TraceContext::parse(parent.trim(), state.as_deref())
 }

@@ -1,4 +1,5 @@
-//! Between the listener and the request path: what comes in from a client and what goes back, for every transport.
+//! Between the listener and the request path: what comes in from a client and what goes back, for
+//! every transport.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -54,9 +55,11 @@ pub struct Exchange {
 pub enum ExchangeKind {
     /// A message, or in 2025-03-26 a batch of them.
     Post(Bytes),
-    /// A legacy client opens the stream for messages outside calls, or resumes one (`Last-Event-ID`).
+    /// A legacy client opens the stream for messages outside calls, or resumes one
+    /// (`Last-Event-ID`).
     Get,
-    /// The same for a client whose own event stream is counted already ([`crate::Gateway::stream`]).
+    /// The same for a client whose own event stream is counted already
+    /// ([`crate::Gateway::stream`]).
     Listen,
     /// A legacy client ends its session.
     Delete,
@@ -70,7 +73,8 @@ pub enum Reply {
     StreamedMessage { headers: HeaderMap, body: StreamedBody },
     /// No body: 202 for notifications and responses, 204 and the like for the rest.
     Empty { status: StatusCode, headers: HeaderMap },
-    /// Messages as they come, ending when the stream ends. Dropping it means that the client has gone.
+    /// Messages as they come, ending when the stream ends. Dropping it means that the client has
+    /// gone.
     Stream { headers: HeaderMap, events: Events },
 }
 
@@ -86,12 +90,13 @@ impl Reply {
 pub enum Text {
     Whole(Bytes),
     Spliced([Bytes; 3]),
-    /// The same with a middle that takes no memory of its own: it is kept anyway, such as a list, or it counts by itself for
-    /// as long as it is there, such as a large answer of a server.
+    /// The same with a middle that takes no memory of its own: it is kept anyway, such as a list,
+    /// or it counts by itself for as long as it is there, such as a large answer of a server.
     Shared([Bytes; 3]),
 }
 
-/// The parts of one JSON text, in order. After an error nothing more comes, and the text is not complete.
+/// The parts of one JSON text, in order. After an error nothing more comes, and the text is not
+/// complete.
 pub type StreamedBody = Pin<Box<dyn Stream<Item = Result<Bytes, BodyError>> + Send>>;
 
 /// The server's answer broke off, or turned out to be none, after its start had been passed on.

@@ -29,7 +29,10 @@ fn small_messages_are_taken_whatever_is_left() {
     let mut most = Hold::none(Arc::clone(&budget));
     most.grow(10_000).unwrap();
     let mut one = Hold::none(Arc::clone(&budget));
-    assert_eq!((one.admit(SMALL + 1), one.set(SMALL + 1), budget.used()), (Err(Full), Err(Full), 10_000));
+    assert_eq!(
+        (one.admit(SMALL + 1), one.set(SMALL + 1), budget.used()),
+        (Err(Full), Err(Full), 10_000)
+    );
     one.admit(SMALL).unwrap();
     assert_eq!(budget.used(), 10_000 + SMALL);
     one.set(7).unwrap();

@@ -1,5 +1,6 @@
-//! The callers of one limit that run or wait, and whose turn it is: the caller's who has had least since all of them
-//! wanted something (start-time fair queueing). Whoever holds nothing takes no room here.
+//! The callers of one limit that run or wait, and whose turn it is: the caller's who has had least
+//! since all of them wanted something (start-time fair queueing). Whoever holds nothing takes no
+//! room here.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +10,8 @@ use super::waiter::Waiter;
 #[derive(Default)]
 pub(super) struct Callers {
     all: HashMap<u64, Entry, ahash::RandomState>,
-    /// What the last caller whose turn it was had had before. Nobody who comes later may claim more.
+    /// What the last caller whose turn it was had had before. Nobody who comes later may claim
+    /// more.
     clock: f64,
 }
 
@@ -24,7 +26,11 @@ impl Callers {
     /// A caller, made known if it is not.
     pub(super) fn entry(&mut self, caller: u64) -> &mut Entry {
         let clock = self.clock;
-        self.all.entry(caller).or_insert_with(|| Entry { running: 0, queue: VecDeque::new(), had: clock })
+        self.all.entry(caller).or_insert_with(|| Entry {
+            running: 0,
+            queue: VecDeque::new(),
+            had: clock,
+        })
     }
 
     pub(super) fn running(&self, caller: u64) -> usize {

@@ -45,7 +45,11 @@ fn one_more_than_may_run_waits_and_one_more_than_may_wait_is_refused() {
     let third = poll(&mut third).unwrap().unwrap();
     assert_eq!((limit.running(), limit.waiting()), (2, 0));
     drop((third, _second));
-    assert_eq!((limit.running(), limit.state.lock().callers.len()), (0, 0), "nothing is left behind");
+    assert_eq!(
+        (limit.running(), limit.state.lock().callers.len()),
+        (0, 0),
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -84,7 +88,10 @@ fn a_full_queue_loses_the_newest_of_whoever_has_most_in_it() {
     assert!(matches!(poll(&mut greedy[2]), Some(Err(Refused::Displaced))));
     assert!(poll(&mut greedy[0]).is_none());
     assert!(matches!(ask(&limit, 1).0, Some(Err(Refused::Full))), "who has most displaces nobody");
-    assert!(matches!(ask(&limit, 2).0, Some(Err(Refused::Full))), "nor does who would have as many");
+    assert!(
+        matches!(ask(&limit, 2).0, Some(Err(Refused::Full))),
+        "nor does who would have as many"
+    );
     assert_eq!(limit.waiting(), 3);
 }
 

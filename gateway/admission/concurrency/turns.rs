@@ -1,5 +1,5 @@
-//! Whose turn it is, and what it takes: a place of the limit's own share or one of the pool's, room in the queue. All of it
-//! happens under the limit's lock, and nobody is woken here.
+//! Whose turn it is, and what it takes: a place of the limit's own share or one of the pool's, room
+//! in the queue. All of it happens under the limit's lock, and nobody is woken here.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -57,7 +57,8 @@ impl State {
         self.may_take(caller, places.saturating_sub(self.running), now)
     }
 
-    /// Whether a caller may have another place. While there are others, the last places are for those who hold few.
+    /// Whether a caller may have another place. While there are others, the last places are for
+    /// those who hold few.
     fn may_take(&self, caller: u64, free: usize, now: Instant) -> bool {
         !self.is_contended(now) || self.callers.running(caller) < REACH * free
     }
@@ -115,9 +116,13 @@ impl Rules {
         true
     }
 
-    /// Room for one more in the queue: the newest of the caller who has most in it leaves, when that is more than the
-    /// newcomer would have.
-    pub(super) fn make_room(&self, state: &mut State, caller: u64) -> Result<Option<Notice>, Refused> {
+    /// Room for one more in the queue: the newest of the caller who has most in it leaves, when
+    /// that is more than the newcomer would have.
+    pub(super) fn make_room(
+        &self,
+        state: &mut State,
+        caller: u64,
+    ) -> Result<Option<Notice>, Refused> {
         let refused = if state.waiting >= self.bounds.waiting {
             Refused::Full
         } else if self.lend(state, WAITING) {
@@ -130,16 +135,22 @@ impl Rules {
         if queued <= own + 1 {
             return Err(refused);
         }
-        let Some(waiter) = state.callers.entry(longest).queue.pop_back() else { return Err(refused) };
+        let Some(waiter) = state.callers.entry(longest).queue.pop_back() else {
+            return Err(refused);
+        };
         state.callers.tidy(longest);
         state.waiting -= 1;
         // The newcomer takes over what the other one had borrowed.
         Ok(Some(Notice { caller: longest, to: waiter.answer, answer: Err(Refused::Displaced) }))
     }
 
-    /// Gives a free place to the caller whose turn it is. `limit` is whose rules these are: where only the pool is in the way,
-    /// the pool wakes it.
-    pub(super) fn next<L: Hungry + 'static>(&self, state: &mut State, limit: &Weak<L>) -> Option<Notice> {
+    /// Gives a free place to the caller whose turn it is. `limit` is whose rules these are: where
+    /// only the pool is in the way, the pool wakes it.
+    pub(super) fn next<L: Hungry + 'static>(
+        &self,
+        state: &mut State,
+        limit: &Weak<L>,
+    ) -> Option<Notice> {
         if state.waiting == 0 || state.running >= self.bounds.running {
             return None;
         }

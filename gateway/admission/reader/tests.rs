@@ -85,7 +85,11 @@ async fn who_wants_the_most_has_to_go_itself() {
     let mut large = reading(&budget, MIB).await;
     assert_eq!(large.hold(3 * MIB).await, Err(NoMemory));
     assert_eq!((budget.refused(), middle.has_to_go()), (1, false));
-    assert_eq!(Reader::new(&budget).hold(5 * MIB).await, Err(NoMemory), "there will never be that much");
+    assert_eq!(
+        Reader::new(&budget).hold(5 * MIB).await,
+        Err(NoMemory),
+        "there will never be that much"
+    );
 }
 
 /// Everybody waits for everybody else: nobody does for long, and somebody gets through.

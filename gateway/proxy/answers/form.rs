@@ -1,11 +1,21 @@
-//! The fields that an elicitation asks for, without the words that only people read: types, choices and bounds. A form is flat,
-//! so nothing here recurses into what a client sends. Schema: `PrimitiveSchemaDefinition` (2026-07-28).
+//! The fields that an elicitation asks for, without the words that only people read: types, choices
+//! and bounds. A form is flat, so nothing here recurses into what a client sends. Schema:
+//! `PrimitiveSchemaDefinition` (2026-07-28).
 
 use serde_json::{Map, Value};
 
 /// Keywords of a field that decide what fits. `enum` stands for lists of constants with titles too.
-const KEYWORDS: [&str; 9] =
-    ["type", "enum", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "items"];
+const KEYWORDS: [&str; 9] = [
+    "type",
+    "enum",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "items",
+];
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +28,9 @@ pub(crate) struct Form {
 impl Form {
     /// The form of a `requestedSchema`.
     pub(super) fn of(schema: Option<&Value>) -> Self {
-        let Some(fields) = schema.and_then(|schema| schema.get("properties")?.as_object()) else { return Self::any() };
+        let Some(fields) = schema.and_then(|schema| schema.get("properties")?.as_object()) else {
+            return Self::any();
+        };
         let fields = fields.iter().map(|(name, field)| (name.clone(), field_of(field))).collect();
         let required = schema.and_then(|schema| schema.get("required")?.as_array());
         let required = required.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
@@ -43,7 +55,8 @@ impl Form {
         let Value::Object(mut all) = value else { return None };
         let Some(Value::Object(fields)) = all.remove("fields") else { return Some(Self::any()) };
         let required = all.remove("required")?;
-        let required = required.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        let required =
+            required.as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         Some(Self { fields: Some(fields), required })
     }
 
@@ -58,7 +71,10 @@ impl Form {
                 None => is_flat(value),
             };
             if !asked {
-                return Err(format!("`content` has {}, which was not asked so", lockgate_protocol::list::short(name)));
+                return Err(format!(
+                    "`content` has {}, which was not asked so",
+                    lockgate_protocol::list::short(name)
+                ));
             }
         }
         match self.required.iter().find(|name| !content.contains_key(*name)) {
@@ -101,7 +117,8 @@ fn field_of_item(schema: &Value) -> Value {
 /// `oneOf` or `anyOf` with a `const` each, which is how choices have titles.
 fn constants(schema: &Value) -> Option<Value> {
     let choices = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
-    let constants: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    let constants: Option<Vec<Value>> =
+        choices.iter().map(|choice| choice.get("const").cloned()).collect();
     constants.map(Value::Array)
 }
 
@@ -115,10 +132,13 @@ fn is_flat(value: &Value) -> bool {
 
 fn fits(field: &Value, value: &Value) -> bool {
     let of_type = match field.get("type").and_then(Value::as_str) {
-        Some("string") => value.as_str().is_some_and(|text| is_within(field, "minLength", "maxLength", count(text))),
+        Some("string") => value
+            .as_str()
+            .is_some_and(|text| is_within(field, "minLength", "maxLength", count(text))),
         Some("boolean") => value.is_boolean(),
         Some(kind @ ("number" | "integer")) => value.as_f64().is_some_and(|number| {
-            (kind == "number" || number.fract() == 0.0) && is_within(field, "minimum", "maximum", number)
+            (kind == "number" || number.fract() == 0.0)
+                && is_within(field, "minimum", "maximum", number)
         }),
         Some("array") => value.as_array().is_some_and(|all| fits_all(field, all)),
         _ => is_flat(value),
@@ -134,8 +154,12 @@ fn fits_all(field: &Value, all: &[Value]) -> bool {
     let choices = item.get("enum").and_then(Value::as_array);
     within
         && all.iter().all(|one| {
-            let of_type = item.get("type").and_then(Value::as_str) != Some("string") || one.is_string();
-            of_type && is_flat(one) && !one.is_array() && choices.is_none_or(|choices| choices.contains(one))
+            let of_type =
+                item.get("type").and_then(Value::as_str) != Some("string") || one.is_string();
+            of_type
+                && is_flat(one)
+                && !one.is_array()
+                && choices.is_none_or(|choices| choices.contains(one))
         })
 }
 
@@ -147,5 +171,6 @@ fn count(text: &str) -> f64 {
 
 fn is_within(field: &Value, least: &str, most: &str, number: f64) -> bool {
     let bound = |name: &str| field.get(name).and_then(Value::as_f64);
-    bound(least).is_none_or(|least| number >= least) && bound(most).is_none_or(|most| number <= most)
+    bound(least).is_none_or(|least| number >= least)
+        && bound(most).is_none_or(|most| number <= most)
 }

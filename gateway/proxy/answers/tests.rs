@@ -22,7 +22,10 @@ fn asked() -> Questions {
     });
     let asked = Questions::of(requests.to_string().as_bytes()).unwrap();
     let sealed = asked.sealed();
-    assert!(!sealed.to_string().contains("nobody needs") && !sealed.to_string().contains("title\":"), "{sealed}");
+    assert!(
+        !sealed.to_string().contains("nobody needs") && !sealed.to_string().contains("title\":"),
+        "{sealed}"
+    );
     let again = Questions::unsealed(sealed).unwrap();
     assert_eq!(again, asked);
     again
@@ -35,17 +38,19 @@ fn take(key: &str, answer: &Value) -> Result<Value, String> {
 
 #[test]
 fn what_was_asked_is_taken_and_nothing_else_of_it() {
-    let content =
-        json!({"ok": true, "name": "Ada", "age": 36, "share": 0.5, "plain": "b", "titled": "y", "some": ["q", "p"]});
-    let sampled =
-        json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "t"}, "stopReason": "endTurn"});
+    let content = json!({"ok": true, "name": "Ada", "age": 36, "share": 0.5, "plain": "b", "titled": "y", "some": ["q", "p"]});
+    let sampled = json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "t"}, "stopReason": "endTurn"});
     for (key, answer, taken) in [
         (
             "form",
             json!({"action": "accept", "content": content, "extra": 1, "_meta": {"a": 1}}),
             json!({"action": "accept", "content": content}),
         ),
-        ("form", json!({"action": "decline", "content": {"any": {}}}), json!({"action": "decline"})),
+        (
+            "form",
+            json!({"action": "decline", "content": {"any": {}}}),
+            json!({"action": "decline"}),
+        ),
         ("form", json!({"action": "cancel"}), json!({"action": "cancel"})),
         ("url", json!({"action": "accept", "content": {"ok": true}}), json!({"action": "accept"})),
         ("model", sampled.clone(), sampled),
@@ -64,7 +69,8 @@ fn what_was_asked_is_taken_and_nothing_else_of_it() {
     ] {
         assert_eq!(take(key, &answer), Ok(taken), "{key} {answer}");
     }
-    let exact = br#"{"form":{"action":"accept","content":{"ok":true,"share":1.50000000000000000001}}}"#;
+    let exact =
+        br#"{"form":{"action":"accept","content":{"ok":true,"share":1.50000000000000000001}}}"#;
     assert_eq!(asked().take(exact).unwrap(), exact, "numbers stay as they were written");
     assert_eq!(asked().take(b"{}").unwrap(), b"{}", "what is missing is asked again by the server");
 }
@@ -102,7 +108,10 @@ fn what_does_not_fit_is_refused() {
         ("model", json!({"role": "user", "content": {"type": "text"}})),
         ("model", json!({"role": "user", "model": "m", "content": "text"})),
         ("model", json!({"role": "user", "model": "m", "content": [{"text": "t"}]})),
-        ("model", json!({"role": "user", "model": "m", "content": {"type": "text"}, "stopReason": 3})),
+        (
+            "model",
+            json!({"role": "user", "model": "m", "content": {"type": "text"}, "stopReason": 3}),
+        ),
         ("folders", json!({"roots": {}})),
         ("folders", json!({"roots": [{"uri": "https://x.example/"}]})),
         ("folders", json!({"roots": [{"uri": "file:///a", "name": 1}]})),
@@ -111,14 +120,18 @@ fn what_does_not_fit_is_refused() {
         assert!(take(key, &answer).is_err(), "{key} {answer}");
     }
     assert!(asked().take(b"[]").is_err());
-    assert!(asked().take(br#"{"form":{"action":"accept","action":"decline"}}"#).is_err(), "twice the same member");
+    assert!(
+        asked().take(br#"{"form":{"action":"accept","action":"decline"}}"#).is_err(),
+        "twice the same member"
+    );
 }
 
 #[test]
 fn what_no_token_can_remember_is_not_asked() {
     let many: Vec<String> = (0..2000).map(|at| format!("choice {at}")).collect();
     let schema = json!({"type": "object", "properties": {"one": {"type": "string", "enum": many}}});
-    let requests = json!({"form": {"method": "elicitation/create", "params": {"requestedSchema": schema}}});
+    let requests =
+        json!({"form": {"method": "elicitation/create", "params": {"requestedSchema": schema}}});
     assert_eq!(Questions::of(requests.to_string().as_bytes()), None);
     assert_eq!(Questions::of(br#"{"x":{"method":"tools/call"}}"#), None);
     assert_eq!(Questions::of(b"[]"), None);

@@ -1,4 +1,5 @@
-//! Leave to reach one server with one request. Only `authorize` can make it: its constructors end there.
+//! Leave to reach one server with one request. Only `authorize` can make it: its constructors end
+//! there.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +45,12 @@ pub(crate) struct Permitted {
 }
 
 impl Permitted {
-    pub(super) fn new(server: Arc<dyn Upstream>, method: Method, target: String, replaced: Vec<Replaced>) -> Self {
+    pub(super) fn new(
+        server: Arc<dyn Upstream>,
+        method: Method,
+        target: String,
+        replaced: Vec<Replaced>,
+    ) -> Self {
         Self {
             server,
             method,
@@ -137,7 +143,8 @@ impl Permitted {
         &self.replaced
     }
 
-    /// The same leave for the next round of the same request: answers to the server's questions, its state.
+    /// The same leave for the next round of the same request: answers to the server's questions,
+    /// its state.
     pub(crate) fn next_round(&self, responses: Option<Vec<u8>>, state: Option<Vec<u8>>) -> Self {
         let mut replaced = self.replaced.clone();
         replaced.retain(|(name, _)| !matches!(*name, "inputResponses" | "requestState"));

@@ -1,4 +1,5 @@
-//! One item of one server in the merged picture, and what policy says of it for one class of callers.
+//! One item of one server in the merged picture, and what policy says of it for one class of
+//! callers.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) struct Entry {
 
 /// An entry and what policy says of it.
 #[derive(Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ViewEntry {
     pub(crate) entry: Arc<Entry>,
     pub(crate) verdict: Arc<Verdict>,
 }
@@ -78,5 +79,9 @@ pub(crate) fn index(kind: ListKind) -> usize {
 /// The category of a built-in server is its slug.
 pub(super) fn category(server: &dyn Upstream) -> Option<Arc<str>> {
     let status = server.status();
-    status.peer.as_ref().is_some_and(|peer| peer.transport == "builtin").then(|| server.slug().into())
+    status
+        .peer
+        .as_ref()
+        .is_some_and(|peer| peer.transport == "builtin")
+        .then(|| server.slug().into())
 }

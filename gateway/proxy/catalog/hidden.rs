@@ -1,5 +1,5 @@
-//! Why something is not there for a caller: for the audit trail, which may know what the caller may not. Everything is
-//! looked at, whether there is such a thing or not; nothing here decides.
+//! Why something is not there for a caller: for the audit trail, which may know what the caller may
+//! not. Everything is looked at, whether there is such a thing or not; nothing here decides.
 
 use std::sync::Arc;
 
@@ -26,27 +26,47 @@ pub(crate) struct Asking<'a> {
 
 impl Catalog {
     /// The server of something that exists but is hidden from a caller, and the rule that hides it.
-    pub(crate) fn hides(&self, asking: &Asking<'_>, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+    pub(crate) fn hides(
+        &self,
+        asking: &Asking<'_>,
+        kind: Kind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
         match kind {
             Kind::Tool => {
                 let quarantined = self.quarantined.iter().filter(|entry| asking.means(entry, name));
-                let quarantined = quarantined.map(|entry| (entry.slug.to_string(), QUARANTINE.into())).next();
+                let quarantined =
+                    quarantined.map(|entry| (entry.slug.to_string(), QUARANTINE.into())).next();
                 self.hides_item(asking, ListKind::Tools, kind, name).or(quarantined)
             }
-            Kind::Prompt | Kind::PromptCompletion => self.hides_item(asking, ListKind::Prompts, kind, name),
+            Kind::Prompt | Kind::PromptCompletion => {
+                self.hides_item(asking, ListKind::Prompts, kind, name)
+            }
             Kind::Resource | Kind::ResourceCompletion => self.hides_resource(asking, kind, name),
         }
     }
 
-    fn hides_item(&self, asking: &Asking<'_>, list: ListKind, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+    fn hides_item(
+        &self,
+        asking: &Asking<'_>,
+        list: ListKind,
+        kind: Kind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
         let meant = self.items(list).iter().filter(|entry| asking.means(entry, name));
-        let hidden = |entry: &Arc<Entry>| Some((entry.slug.to_string(), asking.rule(&entry.target(kind))?));
+        let hidden =
+            |entry: &Arc<Entry>| Some((entry.slug.to_string(), asking.rule(&entry.target(kind))?));
         // Through to the end, so that no entry takes less time than another.
         meant.fold(None, |found, entry| found.or(hidden(entry)))
     }
 
     /// A resource need not be listed to be there: its server is enough.
-    fn hides_resource(&self, asking: &Asking<'_>, kind: Kind, name: &str) -> Option<(String, Arc<str>)> {
+    fn hides_resource(
+        &self,
+        asking: &Asking<'_>,
+        kind: Kind,
+        name: &str,
+    ) -> Option<(String, Arc<str>)> {
         let (slug, own) = match asking.endpoint {
             Endpoint::Server(slug) => (slug.clone(), name.to_owned()),
             Endpoint::All => match uri::own(name) {
@@ -82,7 +102,8 @@ impl Asking<'_> {
             Endpoint::Server(only) => slug.as_str() == only && own == name,
             Endpoint::All => {
                 *entry.exposed == *name
-                    || name.ends_with(own) && self.naming.aliases(slug, own).any(|alias| alias == name)
+                    || name.ends_with(own)
+                        && self.naming.aliases(slug, own).any(|alias| alias == name)
             }
         }
     }

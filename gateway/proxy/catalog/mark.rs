@@ -1,4 +1,5 @@
-//! What a client knows of its lists, in a few bytes: enough to see that they are others now, without keeping a view alive.
+//! What a client knows of its lists, in a few bytes: enough to see that they are others now,
+//! without keeping a view alive.
 
 use lockgate_upstream::ListKind;
 

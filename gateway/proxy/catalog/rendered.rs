@@ -10,7 +10,8 @@ pub(crate) struct Rendered(pub(crate) [[[OnceLock<Arc<Pages>>; 5]; 4]; 2]);
 
 /// One list as clients of one revision see it.
 pub(crate) struct Pages {
-    /// The same for the same list, also after a rebuild: cursors stay good as long as nothing has changed.
+    /// The same for the same list, also after a rebuild: cursors stay good as long as nothing has
+    /// changed.
     pub(crate) mark: String,
     /// JSON text of an array each.
     pub(crate) pages: Vec<Bytes>,

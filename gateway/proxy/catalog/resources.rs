@@ -1,4 +1,5 @@
-//! Questions about a view's resources: which one a URI means, and which URIs are listed or described.
+//! Questions about a view's resources: which one a URI means, and which URIs are listed or
+//! described.
 
 use std::sync::Arc;
 
@@ -15,14 +16,17 @@ impl View {
     pub(crate) fn resource(&self, uri: &str, kind: Kind) -> Option<Found> {
         let (slug, own) = if self.namespaced {
             match uri::own(uri) {
-                Some((slug, own)) => (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned()),
+                Some((slug, own)) => {
+                    (self.servers.keys().find(|s| s.as_str() == slug)?.clone(), own.into_owned())
+                }
                 None => (self.web.get(uri)?.clone(), uri.to_owned()),
             }
         } else {
             (self.servers.keys().next()?.clone(), uri.to_owned())
         };
         uri::validate(&own, uri::MAX_URI).ok()?;
-        // Policies are held against one spelling of a resource, and servers take many: none but their own is passed on.
+        // Policies are held against one spelling of a resource, and servers take many: none but
+        // their own is passed on.
         uri::check_spelling(&own).ok().or_else(|| self.lists(uri).then_some(()))?;
         let server = self.servers.get(&slug)?;
         let exposed = uri::expose(&slug, &own).into_owned();
@@ -30,11 +34,24 @@ impl View {
         let server_name = slug.as_str();
         let annotations = Annotations::default();
         let category_name = category.as_deref();
-        let target =
-            Target { kind, server: server_name, exposed: &exposed, own: &own, category: category_name, annotations };
+        let target = Target {
+            kind,
+            server: server_name,
+            exposed: &exposed,
+            own: &own,
+            category: category_name,
+            annotations,
+        };
         let subject = self.rights.subject();
-        let verdict = self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
-        verdict.is_visible().then(|| Found { server: Arc::clone(server), own, exposed, category, verdict })
+        let verdict =
+            self.policy.verdict(&self.rights.class, &self.rights.question(&subject, &target));
+        verdict.is_visible().then(|| Found {
+            server: Arc::clone(server),
+            own,
+            exposed,
+            category,
+            verdict,
+        })
     }
 
     /// Whether a resource or a template with this URI is listed.
@@ -48,7 +65,8 @@ impl View {
         self.describes_within(uri, &mut Steps::of_request())
     }
 
-    /// The same for one of many URIs: no more than so many steps are spent on templates, and beyond them the answer is no.
+    /// The same for one of many URIs: no more than so many steps are spent on templates, and beyond
+    /// them the answer is no.
     pub(crate) fn describes_within(&self, uri: &str, steps: &mut Steps) -> bool {
         let mut templates = self.entries(ListKind::Templates, true);
         self.lists(uri) || templates.any(|entry| template::describes(self.shown(entry), uri, steps))

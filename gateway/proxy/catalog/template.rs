@@ -1,9 +1,9 @@
-//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to the URI for each variable,
-//! and within the steps that whoever asks may spend.
-//!
-//! In doubt it says no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, also where a framework
-//! would take it, and to reserved characters in names of pairs. It says yes to what clients write for a value: escapes that are
-//! not needed, and `!*'()`, which `encodeURIComponent` leaves. It does not ask that a variable written twice has one value.
+//! Whether a URI is one that a template expands to (RFC 6570, all levels), in time proportional to
+//! the URI for each variable, and within the steps that whoever asks may spend. In doubt it says
+//! no: of a template that it cannot read, to pairs in another order, to `/` for `{x}`, and to
+//! reserved characters in names of pairs. It says yes to what clients write for a value: escapes
+//! that are not needed, and `!*'()`, which `encodeURIComponent` leaves. Values of one variable may
+//! differ.
 
 use lockgate_protocol::uri::MAX_URI;
 
@@ -20,8 +20,9 @@ const STEPS_OF_TEXT: usize = 2;
 /// Bytes at the beginning that are looked at in one step.
 const BYTES_OF_STEP: usize = 8;
 
-/// What looking for the template of URIs may still cost: about how many places in a URI are looked at. So that nobody keeps
-/// a thread busy with long URIs and many templates. Once they are used up, nothing is described any more.
+/// What looking for the template of URIs may still cost: about how many places in a URI are looked
+/// at. So that nobody keeps a thread busy with long URIs and many templates. Once they are used up,
+/// nothing is described any more.
 pub(crate) struct Steps(usize);
 
 impl Steps {
@@ -64,7 +65,8 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         let Some((inside, after)) = after.split_once('}') else { return false };
         let Some(expression) = Expression::parse(inside) else { return false };
         variables += expression.variables.len();
-        let cost = uri.cost(&places, literal) + STEPS_OF_VARIABLE * places.len() * expression.variables.len();
+        let cost = uri.cost(&places, literal)
+            + STEPS_OF_VARIABLE * places.len() * expression.variables.len();
         if variables > VARIABLES || !steps.take(cost) {
             return false;
         }
@@ -74,7 +76,9 @@ pub(super) fn describes(template: &str, uri: &str, steps: &mut Steps) -> bool {
         }
         (places, rest) = (uri.expression(&places, &expression), after);
     }
-    !rest.contains('}') && steps.take(uri.cost(&places, rest)) && uri.literal(&places, rest).last() == Some(&true)
+    !rest.contains('}')
+        && steps.take(uri.cost(&places, rest))
+        && uri.literal(&places, rest).last() == Some(&true)
 }
 
 /// Whether the character of a template's text can only stand for itself.
@@ -89,7 +93,8 @@ struct Expression<'a> {
     between: &'static str,
     /// Values may have reserved characters.
     reserved: bool,
-    /// Values have their variable's name before them; and whether they have a `=` too where they are empty.
+    /// Values have their variable's name before them; and whether they have a `=` too where they
+    /// are empty.
     named: Option<bool>,
     variables: Vec<Variable<'a>>,
 }
@@ -226,7 +231,8 @@ impl Uri<'_> {
         let between = expression.between.as_bytes();
         for variable in &expression.variables {
             let begins = self.moved(undefined, |at| self.is(at, first).then_some(at + first.len()));
-            let goes_on = self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
+            let goes_on =
+                self.moved(&defined, |at| self.is(at, between).then_some(at + between.len()));
             let from = union(begins, &goes_on);
             let ends = match expression.named {
                 Some(equals) => self.named(&from, variable, between[0], equals),
@@ -237,7 +243,13 @@ impl Uri<'_> {
         union(defined, undefined)
     }
 
-    fn unnamed(self, from: &[bool], variable: &Variable<'_>, between: u8, reserved: bool) -> Places {
+    fn unnamed(
+        self,
+        from: &[bool],
+        variable: &Variable<'_>,
+        between: u8,
+        reserved: bool,
+    ) -> Places {
         match variable.modifier {
             Modifier::None => self.value(from, reserved, b',', usize::MAX),
             Modifier::Prefix(most) => self.value(from, reserved, 0, most),
@@ -271,13 +283,18 @@ impl Uri<'_> {
 
     /// Characters of a value, at most so many, and this sign between its items.
     fn value(self, from: &[bool], reserved: bool, between: u8, most: usize) -> Places {
-        let mut least: Vec<usize> = from.iter().map(|&here| if here { 0 } else { usize::MAX }).collect();
+        let mut least: Vec<usize> =
+            from.iter().map(|&here| if here { 0 } else { usize::MAX }).collect();
         for at in 0..self.0.len() {
             let used = least[at];
             if used >= most {
                 continue;
             }
-            let next = if between != 0 && self.0[at] == between { Some(at + 1) } else { self.one(at, reserved) };
+            let next = if between != 0 && self.0[at] == between {
+                Some(at + 1)
+            } else {
+                self.one(at, reserved)
+            };
             if let Some(next) = next {
                 least[next] = least[next].min(used + 1);
             }
@@ -285,7 +302,8 @@ impl Uri<'_> {
         least.into_iter().map(|used| used <= most && used != usize::MAX).collect()
     }
 
-    /// `name=value` and again, with this sign between; whether a name without a value has its `=` too.
+    /// `name=value` and again, with this sign between; whether a name without a value has its `=`
+    /// too.
     fn pairs(self, begins: &[bool], between: u8, equals: bool) -> Places {
         let mut begins = begins.to_vec();
         let mut names = self.nowhere();
@@ -314,7 +332,9 @@ fn union(mut one: Places, other: &[bool]) -> Places {
 
 /// Whether a value may have this as it is.
 fn is_legal(byte: u8, reserved: bool) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!*'()".contains(&byte) || reserved && b":/?#[]@$&+,;=".contains(&byte)
+    byte.is_ascii_alphanumeric()
+        || b"-._~!*'()".contains(&byte)
+        || reserved && b":/?#[]@$&+,;=".contains(&byte)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The part of the catalog that one class of callers sees at one endpoint. A name is looked up here, never taken apart.
+//! The part of the catalog that one class of callers sees at one endpoint. A name is looked up
+//! here, never taken apart.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -8,12 +9,13 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::name::Slug;
 use lockgate_upstream::{ListKind, Upstream};
 
-use super::entry::{Entry, Seen, index};
+use super::entry::{Entry, ViewEntry, index};
 use super::mark::ListMarks;
 use super::rendered::Rendered;
 use crate::rights::CallerRights;
 
-/// What an entry takes in a view, beside its name and text: its place in the tables of names and lists.
+/// What an entry takes in a view, beside its name and text: its place in the tables of names and
+/// lists.
 const ENTRY_WEIGHT: usize = 512;
 /// What a view takes without any entry.
 const VIEW_WEIGHT: usize = 4 * 1024;
@@ -33,13 +35,14 @@ pub(crate) struct View {
     pub(crate) servers: BTreeMap<Slug, Arc<dyn Upstream>>,
     pub(crate) items: [Vec<Arc<Entry>>; 4],
     /// Tools and prompts by the name that clients use, other spellings included.
-    pub(super) names: [HashMap<Box<str>, Seen>; 2],
+    pub(super) names: [HashMap<Box<str>, ViewEntry>; 2],
     /// Servers by resources that keep their own URI (`http`, `https`).
     pub(super) web: HashMap<Box<str>, Slug>,
     pub(crate) offers: Offers,
     pub(crate) instructions: Vec<(Slug, Arc<str>)>,
     pub(crate) degraded: Vec<Degraded>,
-    /// How long its lists keep, in milliseconds: as long as those of the server whose keep shortest.
+    /// How long its lists keep, in milliseconds: as long as those of the server whose keep
+    /// shortest.
     pub(crate) keep_ms: u64,
     pub(crate) rendered: Rendered,
     pub(super) marks: [OnceLock<ListMarks>; 2],
@@ -50,11 +53,11 @@ pub(crate) struct View {
 
 impl View {
     /// The tool that clients call by this name.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Seen> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&ViewEntry> {
         self.names[0].get(name)
     }
 
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Seen> {
+    pub(crate) fn prompt(&self, name: &str) -> Option<&ViewEntry> {
         self.names[1].get(name)
     }
 
@@ -70,7 +73,8 @@ impl View {
 
     /// Of the lists as clients see them that can be asked things, or not.
     pub(crate) fn marks(&self, asked: bool) -> ListMarks {
-        *self.marks[usize::from(asked)].get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, asked))))
+        *self.marks[usize::from(asked)]
+            .get_or_init(|| ListMarks(ListKind::ALL.map(|kind| self.mark(kind, asked))))
     }
 
     fn mark(&self, kind: ListKind, asked: bool) -> u64 {
@@ -86,10 +90,11 @@ impl View {
         u64::from_le_bytes(mark)
     }
 
-    /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry, and its text once more
-    /// in the pages of a list.
+    /// What it takes beside the catalog, in bytes, about: a place in several tables for each entry,
+    /// and its text once more in the pages of a list.
     pub(super) fn weight(&self) -> usize {
-        let entry = |entry: &Arc<Entry>| ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
+        let entry =
+            |entry: &Arc<Entry>| ENTRY_WEIGHT + 4 * entry.exposed.len() + entry.item.text.len();
         VIEW_WEIGHT + self.items.iter().flatten().map(entry).sum::<usize>()
     }
 }

@@ -1,5 +1,6 @@
-//! The views of one catalog, made when somebody first asks for them. They belong to the catalog and go with it; what all of
-//! them may take is bounded, and the view that was used longest ago goes first.
+//! The views of one catalog, made when somebody first asks for them. They belong to the catalog and
+//! go with it; what all of them may take is bounded, and the view that was used longest ago goes
+//! first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,15 +47,23 @@ impl Views {
         self.keep_within(MAX_WEIGHT, endpoint, class, view)
     }
 
-    fn keep_within(&self, max: usize, endpoint: &Endpoint, class: [u8; 16], view: View) -> Arc<View> {
+    fn keep_within(
+        &self,
+        max: usize,
+        endpoint: &Endpoint,
+        class: [u8; 16],
+        view: View,
+    ) -> Arc<View> {
         let weight = view.weight();
         let mut kept = self.kept.write();
-        if let Some(known) = kept.by_endpoint.get(endpoint).and_then(|classes| classes.get(&class)) {
+        if let Some(known) = kept.by_endpoint.get(endpoint).and_then(|classes| classes.get(&class))
+        {
             return Arc::clone(&known.view);
         }
         while kept.weight + weight > max && kept.drop_least_used() {}
         let view = Arc::new(view);
-        let entry = KeptView { view: Arc::clone(&view), weight, used: AtomicU64::new(self.count_use()) };
+        let entry =
+            KeptView { view: Arc::clone(&view), weight, used: AtomicU64::new(self.count_use()) };
         kept.weight += weight;
         kept.by_endpoint.entry(endpoint.clone()).or_default().insert(class, entry);
         view
@@ -74,7 +83,9 @@ impl KeptViews {
     /// `false` when there is none.
     fn drop_least_used(&mut self) -> bool {
         let all = self.by_endpoint.iter().flat_map(|(endpoint, classes)| {
-            classes.iter().map(move |(class, kept)| (kept.used.load(Ordering::Relaxed), endpoint, *class))
+            classes
+                .iter()
+                .map(move |(class, kept)| (kept.used.load(Ordering::Relaxed), endpoint, *class))
         });
         let Some((_, endpoint, class)) = all.min_by_key(|(used, ..)| *used) else { return false };
         let endpoint = endpoint.clone();

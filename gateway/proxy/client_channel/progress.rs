@@ -1,5 +1,5 @@
-//! How much of a call's progress its client is told: each step as long as there are few, then the newest one, a few times a
-//! second. The last one comes before the answer.
+//! How much of a call's progress its client is told: each step as long as there are few, then the
+//! newest one, a few times a second. The last one comes before the answer.
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,11 @@ mod tests {
         assert_eq!(told[..20], (1..=20).collect::<Vec<_>>(), "a few are told one by one");
         assert!(told.windows(2).all(|pair| pair[0] < pair[1]));
         let held = progress.take_held().map(|text| String::from_utf8(text).unwrap());
-        assert_eq!(held, Some(latest.to_string()), "the last one waits to be told before the answer");
+        assert_eq!(
+            held,
+            Some(latest.to_string()),
+            "the last one waits to be told before the answer"
+        );
         assert!(progress.due(begin).is_none());
     }
 }

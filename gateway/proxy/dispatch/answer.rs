@@ -27,17 +27,30 @@ const MAX_INSTRUCTIONS: usize = 32 * 1024;
 /// One page of a merged list: our head and tail around bytes that were written once.
 pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Text, RequestError> {
     let limits = &context.snapshot.config.limits;
-    let list = list::find_pages(&context.view, kind, context.revision, context.can_be_asked(), limits.page_items);
+    let list = list::find_pages(
+        &context.view,
+        kind,
+        context.revision,
+        context.can_be_asked(),
+        limits.page_items,
+    );
     let bind = context.bind();
     let bound = [bind[0], bind[1], bind[2], context.request.method.as_str().as_bytes()];
-    let invalid = || RequestError::invalid("the cursor is not valid any more; start again without one");
+    let invalid =
+        || RequestError::invalid("the cursor is not valid any more; start again without one");
     let number = match context.request.param("cursor") {
         None => 0,
         Some(raw) => {
             let token = scan::as_str(raw).ok_or_else(invalid)?;
-            let plain =
-                context.snapshot.sealer.open(Purpose::Cursor, &bound, tokens::now(), &token).map_err(|_| invalid())?;
-            let plain = std::str::from_utf8(&plain).ok().and_then(|p| p.split_once(' ')).ok_or_else(invalid)?;
+            let plain = context
+                .snapshot
+                .sealer
+                .open(Purpose::Cursor, &bound, tokens::now(), &token)
+                .map_err(|_| invalid())?;
+            let plain = std::str::from_utf8(&plain)
+                .ok()
+                .and_then(|p| p.split_once(' '))
+                .ok_or_else(invalid)?;
             if plain.0 != list.mark {
                 return Err(invalid());
             }
@@ -54,7 +67,9 @@ pub(super) fn write_page(context: &RequestContext, kind: ListKind) -> Result<Tex
     if number + 1 < list.pages.len() {
         let plain = format!("{} {}", list.mark, number + 1);
         let expires = tokens::now() + CURSOR_LIFE;
-        if let Ok(cursor) = context.snapshot.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes()) {
+        if let Ok(cursor) =
+            context.snapshot.sealer.seal(Purpose::Cursor, &bound, expires, plain.as_bytes())
+        {
             object.string("nextCursor", &cursor);
         }
     }
@@ -93,7 +108,10 @@ fn write_list_meta(object: &mut Object<'_>, context: &RequestContext) {
 
 /// The servers whose items are missing, and why.
 fn list_degraded(view: &View) -> Value {
-    view.degraded.iter().map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason})).collect()
+    view.degraded
+        .iter()
+        .map(|d| json!({"server": d.server, "state": d.state, "reason": d.reason}))
+        .collect()
 }
 
 pub(super) fn write_discovery(context: &RequestContext) -> Text {
@@ -123,7 +141,11 @@ pub(crate) fn join_instructions(snapshot: &Snapshot, view: &View) -> Option<Stri
             continue;
         }
         if !view.namespaced {
-            return Some(if all.is_empty() { text.to_string() } else { format!("{all}\n\n{text}") });
+            return Some(if all.is_empty() {
+                text.to_string()
+            } else {
+                format!("{all}\n\n{text}")
+            });
         }
         if !all.is_empty() {
             all.push_str("\n\n");

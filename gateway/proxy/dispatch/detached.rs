@@ -1,5 +1,5 @@
-//! Legacy calls whose client has gone: they go on, because that client has not cancelled them, for as long as nobody else
-//! wants their place at the server.
+//! Legacy calls whose client has gone: they go on, because that client has not cancelled them, for
+//! as long as nobody else wants their place at the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,13 +16,14 @@ use crate::rescue::RequestError;
 use crate::session::Log;
 use crate::transport::Text;
 
-/// How long a client that lost the stream of its call may take to come back, while others want the call's place.
+/// How long a client that lost the stream of its call may take to come back, while others want the
+/// call's place.
 const AWAY: Duration = Duration::from_secs(10);
 
 pub(super) type Work = BoxFuture<'static, (Box<RequestContext>, Result<Text, RequestError>)>;
 
-/// A call that is handed to the runtime when it is dropped before its end: a legacy client that goes away has not
-/// cancelled it. There it goes on for as long as nobody else wants its place.
+/// A call that is handed to the runtime when it is dropped before its end: a legacy client that
+/// goes away has not cancelled it. There it goes on for as long as nobody else wants its place.
 pub(super) struct Detached {
     work: Option<Work>,
     server: Arc<dyn Upstream>,
@@ -66,15 +67,16 @@ impl Drop for Detached {
             tokio::select! {
                 _ = work => {}
                 _promise = reclaim(&*server, None) => {
-                    tracing::info!(server = server.slug(), "a call was given up: its client is gone and others wait");
+                    tracing::info!(server = server.slug(), "a call was given up: its client is \
+                        gone and others wait");
                 }
             }
         });
     }
 }
 
-/// Ready when a call has to leave its place at a server: its client is gone, and somebody else waits for it. What it gives
-/// is to be kept until the call has ended.
+/// Ready when a call has to leave its place at a server: its client is gone, and somebody else
+/// waits for it. What it gives is to be kept until the call has ended.
 pub(super) async fn reclaim<'a>(server: &'a dyn Upstream, stream: Option<&Log>) -> Promise<'a> {
     loop {
         // A call with a client does not stand in the way of those without.

@@ -1,5 +1,5 @@
-//! How requests were decided and how they went: metrics, spans and audit records, written once when a call ends, however
-//! it ends.
+//! How requests were decided and how they went: metrics, spans and audit records, written once when
+//! a call ends, however it ends.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,11 +19,13 @@ use crate::rescue::RequestError;
 use crate::trace_context;
 use crate::transport::Endpoint;
 
-/// One record of a request that policy refused. The caller of something hidden is told what the caller of something
-/// unknown is; the record says which rule hides it.
+/// One record of a request that policy refused. The caller of something hidden is told what the
+/// caller of something unknown is; the record says which rule hides it.
 pub(crate) fn audit_denial(gateway: &Gateway, context: &RequestContext, problem: &RequestError) {
     let hidden = match &problem.rule {
-        None if gateway.audit.is_some() || Record::wanted(false) => find_hiding_rule(gateway, context),
+        None if gateway.audit.is_some() || Record::wanted(false) => {
+            find_hiding_rule(gateway, context)
+        }
         _ => None,
     };
     let (server, rule) = match hidden {
@@ -70,10 +72,16 @@ fn find_hiding_rule(gateway: &Gateway, context: &RequestContext) -> Option<(Stri
     match request.method {
         Method::ToolsCall => hides(Kind::Tool, &request.param_str("name")?),
         Method::PromptsGet => hides(Kind::Prompt, &request.param_str("name")?),
-        Method::ResourcesRead | Method::Subscribe => hides(Kind::Resource, &request.param_str("uri")?),
+        Method::ResourcesRead | Method::Subscribe => {
+            hides(Kind::Resource, &request.param_str("uri")?)
+        }
         Method::Complete => match read_reference(request.param("ref")?)? {
-            (true, name) => hides(Kind::Prompt, &name).or_else(|| hides(Kind::PromptCompletion, &name)),
-            (false, uri) => hides(Kind::Resource, &uri).or_else(|| hides(Kind::ResourceCompletion, &uri)),
+            (true, name) => {
+                hides(Kind::Prompt, &name).or_else(|| hides(Kind::PromptCompletion, &name))
+            }
+            (false, uri) => {
+                hides(Kind::Resource, &uri).or_else(|| hides(Kind::ResourceCompletion, &uri))
+            }
         },
         _ => None,
     }
@@ -88,14 +96,22 @@ fn read_reference(raw: &[u8]) -> Option<(bool, String)> {
     Some((prompt, member(if prompt { "name" } else { "uri" })?.into_owned()))
 }
 
-/// One record of a listen that is opened; without one it is not, if the operator says so. It has ended well as soon as
-/// it is open, because streams may be open for days.
-pub(crate) fn audit_listen(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+/// One record of a listen that is opened; without one it is not, if the operator says so. It has
+/// ended well as soon as it is open, because streams may be open for days.
+pub(crate) fn audit_listen(
+    gateway: &Gateway,
+    context: &RequestContext,
+) -> Result<(), RequestError> {
     let Some(trail) = &gateway.audit else { return Ok(()) };
     let wanted = context.request.param("notifications");
-    let ticket =
-        trail.decide(&describe_request(context, None, find_name(context), None), wanted, Decision::Allow(None, None));
-    ticket.map_err(|unwritable| RequestError::unrecorded(&unwritable))?.finish(Outcome::Ok, Duration::ZERO);
+    let ticket = trail.decide(
+        &describe_request(context, None, find_name(context), None),
+        wanted,
+        Decision::Allow(None, None),
+    );
+    ticket
+        .map_err(|unwritable| RequestError::unrecorded(&unwritable))?
+        .finish(Outcome::Ok, Duration::ZERO);
     Ok(())
 }
 
@@ -138,8 +154,9 @@ fn describe_request<'a>(
     }
 }
 
-/// The name or URI that was used, and of what is there under several names the one that is listed, by which records are searched.
-/// Only its beginning when it is long, because it may be as long as a whole body. The trail cuts it and says so.
+/// The name or URI that was used, and of what is there under several names the one that is listed,
+/// by which records are searched. Only its beginning when it is long, because it may be as long as
+/// a whole body. The trail cuts it and says so.
 fn find_name(context: &RequestContext) -> Option<Cow<'_, str>> {
     let request = &context.request;
     let seen = match (request.method, request.param_str("name")) {

@@ -1,5 +1,5 @@
-//! The calls that one request makes at its server: for a legacy client, the gateway asks what a modern server wants to know
-//! and calls again. Gives the answer as the client gets it.
+//! The calls that one request makes at its server: for a legacy client, the gateway asks what a
+//! modern server wants to know and calls again. Gives the answer as the client gets it.
 
 use std::sync::Arc;
 
@@ -76,14 +76,16 @@ pub(super) async fn run_rounds(
             (AnswerKind::InputRequired, Era::Legacy, _) => {
                 rounds += 1;
                 if rounds > context.snapshot.config.limits.question_rounds {
-                    let words = format!("server {} asked too many rounds of questions", server.slug());
-                    return Err(RequestError::new(code::INTERNAL, words));
+                    return Err(broken(&*server, "asked too many rounds of questions"));
                 }
-                permitted = interact::ask_client(&permitted, &answer, paths.channel.as_deref()).await?;
+                permitted =
+                    interact::ask_client(&permitted, &answer, paths.channel.as_deref()).await?;
             }
             (AnswerKind::Task, Era::Legacy, _) => {
-                let words = format!("server {} answered with a task, which this client cannot follow", server.slug());
-                return Err(RequestError::new(code::INTERNAL, words));
+                return Err(broken(
+                    &*server,
+                    "answered with a task, which this client cannot follow",
+                ));
             }
             _ => {
                 let failed = answer.member("isError") == Some(b"true");
@@ -94,11 +96,21 @@ pub(super) async fn run_rounds(
     }
 }
 
-async fn make_call(server: &dyn Upstream, call: Call<'_>, record: &CallRecord<'_>) -> Result<Answer, RequestError> {
+/// What a server did that cannot be answered to this client.
+fn broken(server: &dyn Upstream, what: &str) -> RequestError {
+    RequestError::new(code::INTERNAL, format!("server {} {what}", server.slug()))
+}
+
+async fn make_call(
+    server: &dyn Upstream,
+    call: Call<'_>,
+    record: &CallRecord<'_>,
+) -> Result<Answer, RequestError> {
     server.call(call).await.map_err(|failure| {
         let ms = record.began.elapsed().as_millis();
         if failure.is_refusal() {
-            // Told once for many by whoever refuses: a crowd that asks again at once must not fill the log.
+            // Told once for many by whoever refuses: a crowd that asks again at once must not fill
+            // the log.
             tracing::debug!(server = server.slug(), %failure, ms, "call refused");
         } else {
             tracing::info!(server = server.slug(), %failure, ms, "call failed");
@@ -107,7 +119,8 @@ async fn make_call(server: &dyn Upstream, call: Call<'_>, record: &CallRecord<'_
     })
 }
 
-/// Writes the answer for the client; a large one apart, so that nothing else on this thread waits for it.
+/// Writes the answer for the client; a large one apart, so that nothing else on this thread waits
+/// for it.
 async fn write_answer(
     gateway: &Gateway,
     context: &RequestContext,
@@ -121,7 +134,11 @@ async fn write_answer(
     let budget = Arc::clone(gateway.budget());
     // Boxed, as is everything that is rare, so that the future of a request stays small.
     Box::pin(async move {
-        let turn = gateway.apart.turn(context.principal.key()).await.map_err(|_| RequestError::no_turn())?;
+        let turn = gateway
+            .apart
+            .turn(context.principal.key())
+            .await
+            .map_err(|_| RequestError::no_turn())?;
         turn.run(move || response::write_response(&context, &permitted, &answer, &budget)).await
     })
     .await

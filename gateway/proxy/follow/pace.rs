@@ -1,5 +1,5 @@
-//! When changes of servers are merged: soon after one is told of, but merging leaves most of the time to others however
-//! many servers change without end.
+//! When changes of servers are merged: soon after one is told of, but merging leaves most of the
+//! time to others however many servers change without end.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,8 @@ impl Pace {
     /// What was announced has been merged in this time.
     pub(super) fn merged(&mut self, began: Instant, ended: Instant) {
         self.due = None;
-        self.rest_until = Some(ended + (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST));
+        self.rest_until =
+            Some(ended + (ended.duration_since(began) * REST_FACTOR).min(LONGEST_REST));
     }
 
     /// Waits until something is to be merged; for ever while nothing is announced. Cancel safe.
@@ -53,7 +54,11 @@ mod tests {
         pace.announce(begin);
         assert_eq!(pace.due, Some(begin + SETTLE));
         pace.announce(begin + ms(20));
-        assert_eq!(pace.due, Some(begin + SETTLE), "the first change is not put off by more of them");
+        assert_eq!(
+            pace.due,
+            Some(begin + SETTLE),
+            "the first change is not put off by more of them"
+        );
         pace.merged(begin + ms(30), begin + ms(130));
         assert_eq!(pace.due, None);
         pace.announce(begin + ms(131));
@@ -63,6 +68,10 @@ mod tests {
         assert_eq!(pace.due, Some(begin + ms(5530) + LONGEST_REST));
         pace.merged(begin + ms(7600), begin + ms(7601));
         pace.announce(begin + ms(9000));
-        assert_eq!(pace.due, Some(begin + ms(9000) + SETTLE), "after a quiet time it is merged at once");
+        assert_eq!(
+            pace.due,
+            Some(begin + ms(9000) + SETTLE),
+            "after a quiet time it is merged at once"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told then. Page:
-//! server/resources.mdx (2025-11-25).
+//! `resources/subscribe` and `resources/unsubscribe` of a session, and what its client is told
+//! then. Page: server/resources.mdx (2025-11-25).
 
 use std::time::Instant;
 
@@ -20,14 +20,22 @@ use crate::rescue::RequestError;
 use crate::session::{Session, Subscribed};
 use crate::transport::Endpoint;
 
-pub(super) async fn subscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
+pub(super) async fn subscribe(
+    gateway: &Gateway,
+    context: &RequestContext,
+) -> Result<(), RequestError> {
     let permitted = authorize(context).and_then(|permitted| {
         let known = permitted.server().catalog();
         let cannot = known.version > 0 && !known.offers.subscribe;
         // Said only of what is there: of anything else it would be known whose it would be.
-        if cannot { Err(RequestError::no_subscriptions(permitted.server().slug())) } else { Ok(permitted) }
+        if cannot {
+            Err(RequestError::no_subscriptions(permitted.server().slug()))
+        } else {
+            Ok(permitted)
+        }
     });
-    let permitted = permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
+    let permitted =
+        permitted.inspect_err(|problem| dispatch::audit_denial(gateway, context, problem))?;
     gateway.single_principal.record(context.principal.key());
     let ticket = dispatch::audit_allow(gateway, context, &permitted, None)?;
     let began = Instant::now();
@@ -43,15 +51,24 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
     let Some(session) = &context.session else { return Ok(()) };
     let exposed = context.request.param_str("uri").unwrap_or_default();
     let server = permitted.server();
-    match session.subscribe(&exposed, server.slug(), permitted.target(), context.snapshot.config.limits.subscriptions) {
+    match session.subscribe(
+        &exposed,
+        server.slug(),
+        permitted.target(),
+        context.snapshot.config.limits.subscriptions,
+    ) {
         Subscribed::Already => Ok(()),
-        Subscribed::TooMany => Err(RequestError::invalid("too many subscriptions (limits.subscriptions)")),
+        Subscribed::TooMany => {
+            Err(RequestError::invalid("too many subscriptions (limits.subscriptions)"))
+        }
         Subscribed::New => {
             let result = server.subscribe(permitted.target()).await;
             result.map_err(|failure| {
                 session.unsubscribe(&exposed);
                 match failure.kind {
-                    FailureKind::NotFound => RequestError::unknown_resource(&exposed, context.era()),
+                    FailureKind::NotFound => {
+                        RequestError::unknown_resource(&exposed, context.era())
+                    }
                     _ => RequestError::failed(server.slug(), &failure),
                 }
             })
@@ -60,15 +77,21 @@ async fn subscribe_to(context: &RequestContext, permitted: &Permitted) -> Result
 }
 
 pub(super) fn unsubscribe(gateway: &Gateway, context: &RequestContext) -> Result<(), RequestError> {
-    let uri = context.request.param_str("uri").ok_or_else(|| RequestError::invalid("`params.uri` must be a string"))?;
-    let Some((slug, own)) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else { return Ok(()) };
+    let uri = context
+        .request
+        .param_str("uri")
+        .ok_or_else(|| RequestError::invalid("`params.uri` must be a string"))?;
+    let Some((slug, own)) = context.session.as_ref().and_then(|s| s.unsubscribe(&uri)) else {
+        return Ok(());
+    };
     if let Some(server) = gateway.directory.servers().into_iter().find(|s| s.slug() == slug) {
         tokio::spawn(async move { server.unsubscribe(&own).await });
     }
     Ok(())
 }
 
-/// A resource that the session subscribed to has changed; told if it is there in what the session's caller sees.
+/// A resource that the session subscribed to has changed; told if it is there in what the session's
+/// caller sees.
 pub(crate) fn tell_updated(session: &Session, view: Option<&View>, slug: &str, own: &str) {
     let shown = match session.endpoint {
         Endpoint::All => uri::expose(slug, own),

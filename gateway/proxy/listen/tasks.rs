@@ -1,5 +1,6 @@
-//! Tasks that a listen follows (tasks extension). When a server says that one has news, it is read with `tasks/get` in the
-//! caller's name: what is told is what the caller would be answered, by the same path, and nothing of the server's own message.
+//! Tasks that a listen follows (tasks extension). When a server says that one has news, it is read
+//! with `tasks/get` in the caller's name: what is told is what the caller would be answered, by the
+//! same path, and nothing of the server's own message.
 
 use std::sync::Arc;
 
@@ -37,17 +38,30 @@ struct Followed {
 }
 
 impl Tasks {
-    /// What a listen asks for; tasks that are not this caller's are left out, like those that do not exist.
-    pub(super) fn wanted(context: &RequestContext, filter: &Map<String, Value>) -> Result<Self, RequestError> {
+    /// What a listen asks for; tasks that are not this caller's are left out, like those that do
+    /// not exist.
+    pub(super) fn wanted(
+        context: &RequestContext,
+        filter: &Map<String, Value>,
+    ) -> Result<Self, RequestError> {
         let Some(ids) = filter.get("taskIds") else { return Ok(Self::default()) };
         require_tasks(context)?;
         let ids = ids.as_array().map(Vec::as_slice).unwrap_or_default();
         if ids.len() > context.snapshot.config.limits.subscriptions {
-            return Err(RequestError::invalid("too many tasks in one listen (limits.subscriptions)"));
+            return Err(RequestError::invalid(
+                "too many tasks in one listen (limits.subscriptions)",
+            ));
         }
         let followed = |token: &str| {
             let Task { server, own, .. } = find_task(context, token)?;
-            Some(Followed { server, own, token: token.to_owned(), granted: false, reading: false, again: false })
+            Some(Followed {
+                server,
+                own,
+                token: token.to_owned(),
+                granted: false,
+                reading: false,
+                again: false,
+            })
         };
         let mut tasks = Self::default();
         tasks.all = ids.iter().filter_map(Value::as_str).filter_map(followed).collect();
@@ -78,13 +92,20 @@ impl Tasks {
     }
 
     /// Change were lost: every task may have some.
-    pub(super) fn read_all(&mut self, read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
+    pub(super) fn read_all(
+        &mut self,
+        read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+    ) {
         for at in 0..self.all.len() {
             self.read(at, &read);
         }
     }
 
-    fn read(&mut self, at: usize, read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>) {
+    fn read(
+        &mut self,
+        at: usize,
+        read: &impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
+    ) {
         let Some(task) = self.all.get_mut(at) else { return };
         if task.reading {
             task.again = true;
@@ -95,12 +116,15 @@ impl Tasks {
         self.reading.push(Box::pin(async move { (at, answer(&gateway, context).await) }));
     }
 
-    /// The next task that has been read; waits for ever while there is nothing to read. Cancel safe.
+    /// The next task that has been read; waits for ever while there is nothing to read. Cancel
+    /// safe.
     pub(super) async fn next(
         &mut self,
         read: impl Fn(&str) -> Option<(Arc<Gateway>, Box<RequestContext>)>,
     ) -> Option<Response> {
-        let Some((at, found)) = self.reading.next().await else { return std::future::pending().await };
+        let Some((at, found)) = self.reading.next().await else {
+            return std::future::pending().await;
+        };
         let again = self.all.get_mut(at).is_some_and(|task| {
             task.reading = false;
             task.again

@@ -1,5 +1,6 @@
-//! A server's response in the client's era, rewritten while it comes in: our id, our `_meta`, namespaced URIs. What `response`
-//! does to whole answers; it refuses answers of which something has to be known that comes later.
+//! A server's response in the client's era, rewritten while it comes in: our id, our `_meta`,
+//! namespaced URIs. What `response` does to whole answers; it refuses answers of which something
+//! has to be known that comes later.
 
 mod end;
 mod plan;
@@ -133,7 +134,8 @@ impl Rewriter {
             self.write_key();
         }
         let kept = Vec::new();
-        self.opaque = Some(Opaque { plan, kept, depth: 0, filled: 0, after_key: false, in_part: false });
+        self.opaque =
+            Some(Opaque { plan, kept, depth: 0, filled: 0, after_key: false, in_part: false });
     }
 
     /// Writes a part of the opaque value to where it goes.
@@ -141,7 +143,9 @@ impl Rewriter {
         let Some(opaque) = &mut self.opaque else { return Ok(()) };
         match opaque.plan {
             Plan::Drop => {}
-            Plan::Keep(_) if opaque.kept.len() + bytes.len() > MAX_HELD => return Err(Fault::Length.into()),
+            Plan::Keep(_) if opaque.kept.len() + bytes.len() > MAX_HELD => {
+                return Err(Fault::Length.into());
+            }
             Plan::Keep(_) => opaque.kept.extend_from_slice(bytes),
             _ => self.out.extend_from_slice(bytes),
         }
@@ -159,13 +163,17 @@ impl Rewriter {
     }
 
     fn finish_opaque(&mut self) -> Result<(), RewriteError> {
-        let Some(Opaque { plan: Plan::Keep(kept), kept: value, .. }) = self.opaque.take() else { return Ok(()) };
+        let Some(Opaque { plan: Plan::Keep(kept), kept: value, .. }) = self.opaque.take() else {
+            return Ok(());
+        };
         match kept {
             Kept::Version if scan::as_str(&value).is_some_and(|version| version == "2.0") => {
                 self.envelope.has_version = true;
             }
             Kept::Version => return Err(RewriteError::Version),
-            Kept::Id if value == self.shape.server_id.to_string().as_bytes() => self.envelope.has_id = true,
+            Kept::Id if value == self.shape.server_id.to_string().as_bytes() => {
+                self.envelope.has_id = true
+            }
             Kept::Id => return Err(RewriteError::OtherId),
             Kept::ResultType if value == b"\"complete\"" => {}
             Kept::ResultType => return Err(RewriteError::OtherKind),
@@ -186,7 +194,10 @@ impl Rewriter {
             self.write_key();
             self.out.extend_from_slice(&value);
         }
-        let Some(Frame { place: Place::Block { kind, uri, .. }, .. }) = self.frames.last_mut() else { return Ok(()) };
+        let Some(Frame { place: Place::Block { kind, uri, .. }, .. }) = self.frames.last_mut()
+        else {
+            return Ok(());
+        };
         let slot = if which == Kept::BlockType { kind } else { uri };
         match slot.replace(value) {
             Some(_) => Err(Fault::Duplicate.into()),
@@ -206,7 +217,8 @@ impl Rewriter {
     /// A key of an object that is looked into.
     fn plan_member(&mut self) -> Result<(), RewriteError> {
         self.is_key_complete = true;
-        let name = unescape(self.key.get(1..self.key.len().saturating_sub(1)).unwrap_or_default()).into_owned();
+        let name = unescape(self.key.get(1..self.key.len().saturating_sub(1)).unwrap_or_default())
+            .into_owned();
         let namespaced = self.shape.slug.is_some();
         let modern = self.shape.modern;
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
@@ -273,7 +285,13 @@ impl Rewriter {
             Place::Blocks { .. } => self.out.push(b']'),
             Place::Block { kind, uri, .. } => {
                 if let Some(uri) = uri {
-                    write_uri(self.shape.slug.as_deref(), is_empty, kind.as_deref(), &uri, &mut self.out);
+                    write_uri(
+                        self.shape.slug.as_deref(),
+                        is_empty,
+                        kind.as_deref(),
+                        &uri,
+                        &mut self.out,
+                    );
                 }
                 self.out.push(b'}');
             }

@@ -1,5 +1,6 @@
-//! A server's own error in the code and words that the client's era knows. It refuses to pass on what would tell a thing
-//! that policy hides from one that does not exist, and codes that mean something else on the client's side.
+//! A server's own error in the code and words that the client's era knows. It refuses to pass on
+//! what would tell a thing that policy hides from one that does not exist, and codes that mean
+//! something else on the client's side.
 
 use lockgate_protocol::code;
 use lockgate_protocol::jsonrpc::ErrorObject;
@@ -22,7 +23,12 @@ const MAX_MESSAGE: usize = 64 << 10;
 
 impl RequestError {
     /// The answer to a request that a server refused.
-    pub(crate) fn relayed(context: &RequestContext, permitted: &Permitted, error: ErrorObject, text: &[u8]) -> Self {
+    pub(crate) fn relayed(
+        context: &RequestContext,
+        permitted: &Permitted,
+        error: ErrorObject,
+        text: &[u8],
+    ) -> Self {
         let peer = permitted.server().status().peer.as_ref().map_or(Era::Modern, |peer| peer.era);
         match permitted.method() {
             // In the same words as for a resource that policy hides.
@@ -37,9 +43,13 @@ impl RequestError {
                 let uri = context.request.param_str("uri").unwrap_or_default();
                 return Self::unknown_resource(&uri, context.era());
             }
-            // The method is ours to know: what the server means is that it has no such tool any more.
+            // The method is ours to know: what the server means is that it has no such tool any
+            // more.
             Method::ToolsCall if error.code == code::METHOD_NOT_FOUND => {
-                return Self::unknown("tool", &context.request.param_str("name").unwrap_or_default());
+                return Self::unknown(
+                    "tool",
+                    &context.request.param_str("name").unwrap_or_default(),
+                );
             }
             _ => {}
         }
@@ -62,11 +72,13 @@ impl RequestError {
     }
 }
 
-/// Whether a server says with this code that it has no such resource. Many servers say it with the code for wrong
-/// parameters, in either era, and a read has no other ones unless it is a later round; some say it with no code at all.
+/// Whether a server says with this code that it has no such resource. Many servers say it with the
+/// code for wrong parameters, in either era, and a read has no other ones unless it is a later
+/// round; some say it with no code at all.
 fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> bool {
     let later = |name: &str| {
-        context.request.param(name).is_some() || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
+        context.request.param(name).is_some()
+            || permitted.replaced().iter().any(|(n, v)| *n == name && v.is_some())
     };
     match said {
         code::RESOURCE_NOT_FOUND => true,
@@ -76,14 +88,21 @@ fn is_missing(context: &RequestContext, permitted: &Permitted, said: i64) -> boo
     }
 }
 
-fn translated(context: &RequestContext, error: ErrorObject, text: &[u8], from: Era) -> RequestError {
+fn translated(
+    context: &RequestContext,
+    error: ErrorObject,
+    text: &[u8],
+    from: Era,
+) -> RequestError {
     let to = context.era();
     let data = error.data(text).filter(|data| data.len() <= MAX_DATA);
     let data: Option<Value> = data.and_then(|data| serde_json::from_slice(data).ok());
     let code = match error.code {
         code::RESOURCE_NOT_FOUND if to == Era::Modern => code::INVALID_PARAMS,
         code::RESOURCE_NOT_FOUND => code::RESOURCE_NOT_FOUND,
-        code::MISSING_CAPABILITY if from == Era::Modern && lacks(context, data.as_ref()) => code::MISSING_CAPABILITY,
+        code::MISSING_CAPABILITY if from == Era::Modern && lacks(context, data.as_ref()) => {
+            code::MISSING_CAPABILITY
+        }
         code::URL_ELICITATION if from == Era::Legacy && to == Era::Legacy => code::URL_ELICITATION,
         // The method is ours to know; what the server means is that it has no such feature.
         code::METHOD_NOT_FOUND => code::INTERNAL,
@@ -103,12 +122,17 @@ fn translated(context: &RequestContext, error: ErrorObject, text: &[u8], from: E
     problem
 }
 
-/// Whether a modern client really did not declare what the server says that it needs. What the gateway withheld, or what
-/// nobody named, is no fault of the client.
+/// Whether a modern client really did not declare what the server says that it needs. What the
+/// gateway withheld, or what nobody named, is no fault of the client.
 fn lacks(context: &RequestContext, data: Option<&Value>) -> bool {
-    let required = data.and_then(|data| data.get("requiredCapabilities")).filter(|required| required.is_object());
+    let required = data
+        .and_then(|data| data.get("requiredCapabilities"))
+        .filter(|required| required.is_object());
     let (Era::Modern, Some(required)) = (context.era(), required) else { return false };
-    let declared = context.request.meta(meta::CLIENT_CAPABILITIES).and_then(|raw| serde_json::from_slice(raw).ok());
+    let declared = context
+        .request
+        .meta(meta::CLIENT_CAPABILITIES)
+        .and_then(|raw| serde_json::from_slice(raw).ok());
     let mut declared: Value = declared.unwrap_or_default();
     // An elicitation that names no mode means forms.
     if let Some(Value::Object(modes)) = declared.get_mut("elicitation")
@@ -124,7 +148,9 @@ fn covers(declared: &Value, required: &Value, depth: usize) -> bool {
     let Value::Object(required) = required else { return true };
     depth > 0
         && required.iter().all(|(name, required)| match declared.get(name) {
-            None | Some(Value::Null | Value::Bool(false)) => matches!(required, Value::Null | Value::Bool(false)),
+            None | Some(Value::Null | Value::Bool(false)) => {
+                matches!(required, Value::Null | Value::Bool(false))
+            }
             Some(declared) => covers(declared, required, depth - 1),
         })
 }

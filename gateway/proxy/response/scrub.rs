@@ -1,5 +1,6 @@
-//! What policy takes out of results, messages and errors: secrets in every text, however it is escaped, and links to where
-//! they must not lead. Without a rule nothing here runs; what is not touched stays byte for byte.
+//! What policy takes out of results, messages and errors: secrets in every text, however it is
+//! escaped, and links to where they must not lead. Without a rule nothing here runs; what is not
+//! touched stays byte for byte.
 
 mod form;
 pub(crate) mod texts;
@@ -13,14 +14,21 @@ use crate::rescue::RequestError;
 use form::Form;
 use texts::texts;
 
-/// Where blocks of content are: in results of tasks, in messages of prompts, and in results themselves.
+/// Where blocks of content are: in results of tasks, in messages of prompts, and in results
+/// themselves.
 const NESTING: [&str; 3] = ["content", "messages", "result"];
 const MAX_NESTING: usize = 4;
 /// In the place of a link that stood alone.
-const NO_LINK: &[u8] = br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
+const NO_LINK: &[u8] =
+    br#"{"type":"text","text":"[a link was taken out: policy does not allow its scheme]"}"#;
 
 /// A member of a result as policy wants it; `None` when it may stay.
-pub(crate) fn member(rule: &Response, kind: AnswerKind, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn member(
+    rule: &Response,
+    kind: AnswerKind,
+    name: &str,
+    value: &[u8],
+) -> Option<Vec<u8>> {
     let pruned = links(rule, value);
     form::member(rule, Form::of(kind), name, pruned.as_deref().unwrap_or(value)).or(pruned)
 }
@@ -108,7 +116,9 @@ impl Pruning<'_> {
         for member in &members {
             let value = member.value.of(raw);
             match &*member.name(raw) {
-                name if NESTING.contains(&name) => self.value(object.key(name), value, depth + 1)?,
+                name if NESTING.contains(&name) => {
+                    self.value(object.key(name), value, depth + 1)?
+                }
                 _ => object.copy(member.key.of(raw), value),
             }
         }
@@ -122,8 +132,11 @@ impl Pruning<'_> {
             return Ok(false);
         }
         let (_, members) = Scanner::new(raw, scan::MAX_DEPTH)?.members(Keys::Distinct)?;
-        let text = |name: &str| scan::find(&members, raw, name).and_then(|value| scan::as_str(value.of(raw)));
-        Ok(text("type").as_deref() == Some("resource_link") && !self.rule.allows_link(&text("uri").unwrap_or_default()))
+        let text = |name: &str| {
+            scan::find(&members, raw, name).and_then(|value| scan::as_str(value.of(raw)))
+        };
+        Ok(text("type").as_deref() == Some("resource_link")
+            && !self.rule.allows_link(&text("uri").unwrap_or_default()))
     }
 }
 

@@ -1,4 +1,5 @@
-//! One stream of a legacy session: its latest messages, numbered, so that a client that lost it can go on where it was.
+//! One stream of a legacy session: its latest messages, numbered, so that a client that lost it can
+//! go on where it was.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -71,14 +72,18 @@ impl Log {
         }
     }
 
-    /// Adds a message that can be done without: not while memory is scarce. The oldest goes when there are too many.
+    /// Adds a message that can be done without: not while memory is scarce. The oldest goes when
+    /// there are too many.
     pub(crate) fn push(&self, text: Text) {
         if self.add(text, Hold::grow_spare).is_err() {
-            tracing::debug!("memory is scarce; a message for a client was dropped (limits.bytes_in_flight)");
+            tracing::debug!(
+                "memory is scarce; a message for a client was dropped (limits.bytes_in_flight)"
+            );
         }
     }
 
-    /// Adds progress of a call: in place of the newest message, if that is progress which nobody has read.
+    /// Adds progress of a call: in place of the newest message, if that is progress which nobody
+    /// has read.
     pub(crate) fn push_progress(&self, text: Bytes) {
         let mut inner = self.inner.lock();
         inner.drop_unread_progress();
@@ -93,7 +98,9 @@ impl Log {
     pub(crate) fn push_once(&self, text: Bytes) -> Result<(), Full> {
         let unread = {
             let inner = self.inner.lock();
-            inner.events.iter().any(|(number, event)| *number > inner.delivered && event.chunks() == [text.clone()])
+            inner.events.iter().any(|(number, event)| {
+                *number > inner.delivered && event.chunks() == [text.clone()]
+            })
         };
         if unread { Ok(()) } else { self.push_awaited(text.into()) }
     }
@@ -109,8 +116,8 @@ impl Log {
         Ok(())
     }
 
-    /// Adds the answer, or the few words that stand for it where there is no memory, and ends the stream. An answer that
-    /// nobody reads leaves half of the memory to others.
+    /// Adds the answer, or the few words that stand for it where there is no memory, and ends the
+    /// stream. An answer that nobody reads leaves half of the memory to others.
     pub(crate) fn finish(&self, text: Option<Text>, instead: Text) {
         let awaited = self.has_reader();
         let mut inner = self.inner.lock();
@@ -163,7 +170,8 @@ impl Log {
         self.inner.lock().finished.is_some_and(|at| at.elapsed() > KEEP)
     }
 
-    /// Reads on after message `after`. An earlier reader of the same stream ends: each message goes to one stream.
+    /// Reads on after message `after`. An earlier reader of the same stream ends: each message goes
+    /// to one stream.
     pub(crate) fn read(self: &Arc<Self>, after: u64) -> Reader {
         let turn = self.reader.fetch_add(1, Ordering::AcqRel) + 1;
         self.attached.fetch_add(1, Ordering::AcqRel);
@@ -190,7 +198,8 @@ impl Reader {
         format!("{}-{n}", self.log.number)
     }
 
-    /// The next message; `None` when the stream has ended or another reader has taken over. Cancel safe.
+    /// The next message; `None` when the stream has ended or another reader has taken over. Cancel
+    /// safe.
     pub(crate) async fn next(&mut self) -> Option<Outgoing> {
         loop {
             let woken = self.log.wake.notified();
@@ -204,9 +213,15 @@ impl Reader {
                     self.after = number;
                     inner.delivered = inner.delivered.max(number);
                     inner.make_room();
-                    return Some(Outgoing { id: Some(self.event_id(number)), data: text, retry: None });
+                    return Some(Outgoing {
+                        id: Some(self.event_id(number)),
+                        data: text,
+                        retry: None,
+                    });
                 }
-                if inner.finished.is_some() || self.turn == 1 && self.log.polling.load(Ordering::Acquire) {
+                if inner.finished.is_some()
+                    || self.turn == 1 && self.log.polling.load(Ordering::Acquire)
+                {
                     return None;
                 }
             }
@@ -217,7 +232,12 @@ impl Reader {
 
 impl Inner {
     /// As the newest; the oldest go when there are too many.
-    fn add(&mut self, text: Text, max: usize, hold: fn(&mut Hold, usize) -> Result<(), Full>) -> Result<(), Full> {
+    fn add(
+        &mut self,
+        text: Text,
+        max: usize,
+        hold: fn(&mut Hold, usize) -> Result<(), Full>,
+    ) -> Result<(), Full> {
         hold(&mut self.held, text.own_len())?;
         let number = self.next;
         self.next += 1;
@@ -249,8 +269,8 @@ impl Inner {
         }
     }
 
-    /// While memory is scarce, lets what is large and was delivered go, which is kept for a client that resumes. Words stand
-    /// for the answer then, so that who resumes learns of it.
+    /// While memory is scarce, lets what is large and was delivered go, which is kept for a client
+    /// that resumes. Words stand for the answer then, so that who resumes learns of it.
     fn make_room(&mut self) {
         if !self.held.by().is_scarce() {
             return;
@@ -262,7 +282,10 @@ impl Inner {
             }
             *bytes -= text.len();
             held.shrink(text.own_len());
-            let instead = answer.as_ref().filter(|(answer, _)| answer == number).map(|(_, instead)| instead.clone());
+            let instead = answer
+                .as_ref()
+                .filter(|(answer, _)| answer == number)
+                .map(|(_, instead)| instead.clone());
             let stays = instead.is_some();
             if let Some(instead) = instead {
                 // Small, and so always taken.

@@ -1,5 +1,5 @@
-//! What a session's client is asked: a request of ours on one of its streams, and the answer that comes by POST. A question
-//! waits for a bounded time, and ends with its session.
+//! What a session's client is asked: a request of ours on one of its streams, and the answer that
+//! comes by POST. A question waits for a bounded time, and ends with its session.
 
 use bytes::Bytes;
 use lockgate_protocol::code;
@@ -18,14 +18,17 @@ const MAX_QUESTIONS: usize = 64;
 impl Session {
     /// The client answers a question.
     pub(crate) fn answer(&self, response: &Response) {
-        let Some(waiting) = response.number().and_then(|id| self.state(|state| state.questions.remove(&id))) else {
+        let Some(waiting) =
+            response.number().and_then(|id| self.state(|state| state.questions.remove(&id)))
+        else {
             return; // late, or never asked
         };
         let answer = match &response.outcome {
             Outcome::Result(span, _) => Ok(response.text.slice(span.range())),
-            Outcome::Error(error) => {
-                Err(Unasked::Refused { code: error.code, message: error.message(&response.text).into_owned() })
-            }
+            Outcome::Error(error) => Err(Unasked::Refused {
+                code: error.code,
+                message: error.message(&response.text).into_owned(),
+            }),
         };
         let _ = waiting.send(answer);
     }
@@ -34,7 +37,10 @@ impl Session {
     fn check_answer(&self, asked: &Question, answer: &[u8]) -> Result<Bytes, Unasked> {
         let refused = |words: String| {
             tracing::debug!(words, "a client's answer to a question does not fit");
-            Unasked::Refused { code: code::INVALID_PARAMS, message: "the client's answer does not fit".into() }
+            Unasked::Refused {
+                code: code::INVALID_PARAMS,
+                message: "the client's answer does not fit".into(),
+            }
         };
         let most = self.limits.answer_bytes;
         if answer.len() > most {
@@ -44,7 +50,12 @@ impl Session {
     }
 
     /// Sends a question on a stream and waits for the answer.
-    pub(crate) async fn question(&self, log: &Log, method: Method, params: &[u8]) -> Result<Bytes, Unasked> {
+    pub(crate) async fn question(
+        &self,
+        log: &Log,
+        method: Method,
+        params: &[u8],
+    ) -> Result<Bytes, Unasked> {
         if !question::may_ask(&self.capabilities, method, params, self.revision) {
             return Err(Unasked::Undeclared);
         }
@@ -61,7 +72,8 @@ impl Session {
         });
         let id = id.ok_or(Unasked::Gone)?;
         let _forget = Forget { session: self, id };
-        log.push_awaited(question::write_request(id, method, params).into()).map_err(|_| Unasked::Gone)?;
+        log.push_awaited(question::write_request(id, method, params).into())
+            .map_err(|_| Unasked::Gone)?;
         tokio::select! {
             answer = tokio::time::timeout(self.limits.question_timeout, receiver) => match answer {
                 Ok(Ok(answer)) => self.check_answer(&asked, &answer?),

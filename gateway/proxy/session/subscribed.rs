@@ -1,5 +1,5 @@
-//! What a session is subscribed to: the URI that its client knows, and whose it is. The server's own subscription is
-//! made and ended elsewhere.
+//! What a session is subscribed to: the URI that its client knows, and whose it is. The server's
+//! own subscription is made and ended elsewhere.
 
 use super::Session;
 
@@ -46,13 +46,19 @@ impl Session {
     /// Takes all subscriptions, to give them back.
     pub(crate) fn take_subscriptions(&self) -> Vec<Own> {
         let mut state = self.state.lock();
-        state.as_mut().map(|s| s.subscriptions.drain().map(|(_, own)| own).collect()).unwrap_or_default()
+        state
+            .as_mut()
+            .map(|s| s.subscriptions.drain().map(|(_, own)| own).collect())
+            .unwrap_or_default()
     }
 
-    /// Whether the client subscribed to a resource that has changed, or to one that it is a part of.
+    /// Whether the client subscribed to a resource that has changed, or to one that it is a part
+    /// of.
     pub(crate) fn subscribed(&self, slug: &str, own: &str) -> bool {
         let state = self.state.lock();
-        state.as_ref().is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && covers(o, own)))
+        state
+            .as_ref()
+            .is_some_and(|s| s.subscriptions.values().any(|(s, o)| s == slug && covers(o, own)))
     }
 }
 

@@ -24,7 +24,10 @@ fn headers_are_read_as_w3c_says() {
     for (headers, expected) in [
         (vec![("traceparent", PARENT)], plain.clone()),
         (vec![("traceparent", PARENT), ("tracestate", "a=1")], with("a=1")),
-        (vec![("traceparent", PARENT), ("tracestate", "a=1"), ("tracestate", "b=2")], with("a=1,b=2")),
+        (
+            vec![("traceparent", PARENT), ("tracestate", "a=1"), ("tracestate", "b=2")],
+            with("a=1,b=2"),
+        ),
         (vec![("traceparent", PARENT), ("tracestate", "?")], plain),
         (vec![("traceparent", PARENT), ("traceparent", PARENT)], None),
         (vec![("traceparent", "00-0-0-01")], None),

@@ -31,7 +31,10 @@ fn a_template_describes_what_it_expands_to() {
         ("a:x{/y:1,z}", &["a:x/v/value"]),
         ("a:x{;y,z}", &["a:x", "a:x;y=1;z=2", "a:x;y", "a:x;z=2", "a:x;y;z"]),
         ("a:x{;y*}", &["a:x;y=red;y=green", "a:x;semi=%3B;dot=.", "a:x;k"]),
-        ("log://all{?day,level}", &["log://all", "log://all?day=1", "log://all?level=", "log://all?day=1&level=a,b"]),
+        (
+            "log://all{?day,level}",
+            &["log://all", "log://all?day=1", "log://all?level=", "log://all?day=1&level=a,b"],
+        ),
         ("a:x{?y*}", &["a:x?y=red&y=green", "a:x?semi=%3B&comma=%2C"]),
         ("a:x{?y:3}", &["a:x?y=val"]),
         ("a:x?fixed=yes{&y,z}", &["a:x?fixed=yes", "a:x?fixed=yes&y=1&z=2"]),
@@ -56,7 +59,13 @@ fn and_nothing_else() {
         ("a://x", &["a://x/", "a://", "A://x"]),
         (
             "db+row://{table}/{id}",
-            &["db+secret://users/5", "row://users/5", "db+row://a/b/c", "db+row://a/b?c", "db+row://a/b#c"],
+            &[
+                "db+secret://users/5",
+                "row://users/5",
+                "db+row://a/b/c",
+                "db+row://a/b?c",
+                "db+row://a/b#c",
+            ],
         ),
         (
             "test://template/{id}/data",
@@ -64,7 +73,10 @@ fn and_nothing_else() {
         ),
         (
             "a:{x}",
-            &["a:b/c", "a:b:c", "a:b@c", "a:b;c", "a:b=c", "a:b&c", "a:b+c", "a:b$c", "a:b c", "a:bäc", "a:b\"c"],
+            &[
+                "a:b/c", "a:b:c", "a:b@c", "a:b;c", "a:b=c", "a:b&c", "a:b+c", "a:b$c", "a:b c",
+                "a:bäc", "a:b\"c",
+            ],
         ),
         // Escapes of one character each, all of it.
         ("a:{x}", &["a:%", "a:%2", "a:%2G", "a:%C3", "a:%C3x", "a:%FF", "a:%C0%80", "a:%ED%A0%80"]),
@@ -79,9 +91,23 @@ fn and_nothing_else() {
         ("a:x{;y,z}", &["a:x;z=2;y=1", "a:x;w=1", "a:x;y=", "a:x;y=1;y=2", "a:xy=1", "a:x;"]),
         (
             "log://all{?day,level}",
-            &["log://all?", "log://all?day", "log://all?level=1&day=2", "log://all?secret=1", "log://all?day=1&day=2"],
+            &[
+                "log://all?",
+                "log://all?day",
+                "log://all?level=1&day=2",
+                "log://all?secret=1",
+                "log://all?day=1&day=2",
+            ],
         ),
-        ("log://all{?day}", &["log://all?day=1&level=2", "log://all?day=a/b", "log://all?day=1#x", "log://all&day=1"]),
+        (
+            "log://all{?day}",
+            &[
+                "log://all?day=1&level=2",
+                "log://all?day=a/b",
+                "log://all?day=1#x",
+                "log://all&day=1",
+            ],
+        ),
         ("a:x?fixed=yes{&y}", &["a:x?fixed=yes?y=1", "a:x?fixed=no&y=1"]),
         ("a:x{?y*}", &["a:x?y", "a:x?=v"]),
         // What cannot be read describes nothing.
@@ -117,11 +143,13 @@ fn no_template_and_no_uri_take_long() {
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// Many templates and long URIs: beyond the steps of one request the answer is no, also to what would be described.
+/// Many templates and long URIs: beyond the steps of one request the answer is no, also to what
+/// would be described.
 #[test]
 fn many_templates_together_do_not_take_long() {
     let began = std::time::Instant::now();
-    let (templates, uri) = (vec!["d://{a,b,c,d}{?e}"; 1000], format!("d://{}/zz", "a".repeat(8000)));
+    let (templates, uri) =
+        (vec!["d://{a,b,c,d}{?e}"; 1000], format!("d://{}/zz", "a".repeat(8000)));
     let mut steps = Steps::of_request();
     assert!(!templates.iter().any(|template| super::describes(template, &uri, &mut steps)));
     assert!(!super::describes("d://{a}", "d://a", &mut steps));

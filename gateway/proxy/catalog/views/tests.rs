@@ -24,7 +24,8 @@ impl Scripted {
             Item { key: name.into(), text: text.into(), headers: None }
         };
         let tools = (0..tools).map(tool).collect();
-        *self.0.lock() = Arc::new(lockgate_upstream::Catalog { version, tools, ..Default::default() });
+        *self.0.lock() =
+            Arc::new(lockgate_upstream::Catalog { version, tools, ..Default::default() });
     }
 }
 
@@ -87,13 +88,20 @@ impl Rig {
         };
         let metrics = Metrics::new(&log);
         let policy = Arc::new(Policy::compile(&lockgate_policy::Config::default()).unwrap());
-        let rights = CallerRights::new(&policy, Principal::new(Identity::new("key", "one")), &Endpoint::All);
+        let rights =
+            CallerRights::new(&policy, Principal::new(Identity::new("key", "one")), &Endpoint::All);
         let servers = [(Slug::new("scripted").unwrap(), Arc::clone(&server) as Arc<dyn Upstream>)];
         Self { server, servers: servers.into(), metrics, policy, rights }
     }
 
     fn merge(&self, before: Option<&Catalog>) -> Catalog {
-        Catalog::merge(self.servers.clone(), Naming::default(), &Pins::default(), before, &self.metrics)
+        Catalog::merge(
+            self.servers.clone(),
+            Naming::default(),
+            &Pins::default(),
+            before,
+            &self.metrics,
+        )
     }
 
     fn view(&self, catalog: &Catalog) -> View {
@@ -108,7 +116,8 @@ fn nothing_of_a_catalog_outlives_its_last_reader() {
     let mut catalog = Arc::new(rig.merge(None));
     let mut old = Vec::new();
     for version in 2..=1001 {
-        let views = [[1; 16], [2; 16]].map(|class| catalog.views.keep(&Endpoint::All, class, rig.view(&catalog)));
+        let views = [[1; 16], [2; 16]]
+            .map(|class| catalog.views.keep(&Endpoint::All, class, rig.view(&catalog)));
         let marks = views[0].marks(false);
         let entry = Arc::downgrade(&views[0].items[0][0]);
         old.push((Arc::downgrade(&catalog), views.map(|view| Arc::downgrade(&view)), entry));
@@ -145,7 +154,11 @@ fn the_view_that_was_used_longest_ago_goes_first() {
     assert!(views.get(&Endpoint::Server("scripted".into()), [9; 16]).is_none());
     let small = View { items: Default::default(), ..rig.view(&catalog) };
     views.keep_within(0, &Endpoint::All, [5; 16], small);
-    assert_eq!([1, 3, 4, 5].map(has), [false, false, false, true], "the newest stays, whatever it takes");
+    assert_eq!(
+        [1, 3, 4, 5].map(has),
+        [false, false, false, true],
+        "the newest stays, whatever it takes"
+    );
     views.clear();
     assert!(!has(5));
     assert_eq!(views.kept.read().weight, 0);

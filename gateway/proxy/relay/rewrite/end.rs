@@ -1,4 +1,5 @@
-//! What can only be written of an answer once more of it is known: our members of the result, and the URI of a content block.
+//! What can only be written of an answer once more of it is known: our members of the result, and
+//! the URI of a content block.
 
 use lockgate_protocol::meta;
 use lockgate_protocol::scan;
@@ -45,7 +46,13 @@ impl Held {
 }
 
 /// The URI of a block, which the kind of the block decides about.
-pub(super) fn write_uri(slug: Option<&str>, is_empty: bool, kind: Option<&[u8]>, uri: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_uri(
+    slug: Option<&str>,
+    is_empty: bool,
+    kind: Option<&[u8]>,
+    uri: &[u8],
+    out: &mut Vec<u8>,
+) {
     if !is_empty {
         out.push(b',');
     }

@@ -1,5 +1,5 @@
-//! What is done with each member of an answer that is rewritten while it comes in. What belongs to other kinds of results is
-//! refused.
+//! What is done with each member of an answer that is rewritten while it comes in. What belongs to
+//! other kinds of results is refused.
 
 use std::sync::Arc;
 
@@ -74,7 +74,11 @@ pub(super) fn plan_of_envelope(name: &str) -> Result<Plan, RewriteError> {
     }
 }
 
-pub(super) fn plan_of_result(name: &str, namespaced: bool, modern: bool) -> Result<Plan, RewriteError> {
+pub(super) fn plan_of_result(
+    name: &str,
+    namespaced: bool,
+    modern: bool,
+) -> Result<Plan, RewriteError> {
     match name {
         "resultType" => Ok(Plan::Keep(Kept::ResultType)),
         "_meta" => Ok(Plan::Keep(Kept::Meta)),

@@ -38,7 +38,11 @@ fn result(shape: &Shape, result: &str) -> Value {
     let whole = rewritten(shape.clone(), answer.as_bytes(), answer.len()).unwrap();
     for size in 1..answer.len() {
         let cut = rewritten(shape.clone(), answer.as_bytes(), size).unwrap();
-        assert_eq!(String::from_utf8(cut).unwrap(), String::from_utf8(whole.clone()).unwrap(), "in pieces of {size}");
+        assert_eq!(
+            String::from_utf8(cut).unwrap(),
+            String::from_utf8(whole.clone()).unwrap(),
+            "in pieces of {size}"
+        );
     }
     let whole: Value = serde_json::from_slice(&whole).unwrap();
     assert_eq!((&whole["jsonrpc"], &whole["id"]), (&json!("2.0"), &json!("c")));
@@ -54,10 +58,10 @@ fn a_result_gets_the_envelope_of_its_clients_era() {
     );
     let content = json!([{"type": "text", "text": "a\"\\é"}]);
     let ours = json!({"io.modelcontextprotocol/serverInfo": {"name": "gate"}, "a/b": 1});
-    let modern =
-        json!({"resultType": "complete", "content": content, "isError": true, "x": [1, {}, []], "_meta": ours});
+    let modern = json!({"resultType": "complete", "content": content, "isError": true, "x": [1, {}, []], "_meta": ours});
     assert_eq!(result(&shape(true, None), &text), modern);
-    let legacy = json!({"content": content, "isError": true, "x": [1, {}, []], "_meta": {"a/b": 1}});
+    let legacy =
+        json!({"content": content, "isError": true, "x": [1, {}, []], "_meta": {"a/b": 1}});
     assert_eq!(result(&shape(false, None), &text), legacy);
     assert_eq!(result(&shape(false, None), r#"{"content":[]}"#), json!({"content": []}));
     assert_eq!(result(&shape(false, None), "{}"), json!({}));
@@ -102,7 +106,10 @@ fn legacy_clients_get_structured_content_that_is_an_object() {
         assert_eq!(result(&shape(false, None), &text(content)), json!({"content": []}));
         assert!(result(&shape(true, None), &text(content)).get("structuredContent").is_some());
     }
-    assert_eq!(result(&shape(false, None), &text("{\"a\":[]}"))["structuredContent"], json!({"a": []}));
+    assert_eq!(
+        result(&shape(false, None), &text("{\"a\":[]}"))["structuredContent"],
+        json!({"a": []})
+    );
 }
 
 #[test]
@@ -117,8 +124,14 @@ fn what_is_no_result_for_us_is_refused() {
     assert_eq!(envelope(r#""jsonrpc":"2.0","id":7"#), RewriteError::NotResult);
     assert_eq!(envelope(r#""jsonrpc":"2.0","id":7,"result":[]"#), RewriteError::NotResult);
     assert_eq!(envelope(r#""jsonrpc":"2.0","id":7,"result":1"#), RewriteError::NotResult);
-    assert_eq!(envelope(r#""jsonrpc":"2.0","id":7,"result":{},"error":{}"#), RewriteError::NotResult);
-    assert_eq!(envelope(r#""jsonrpc":"2.0","id":7,"result":{},"result":{}"#), Fault::Duplicate.into());
+    assert_eq!(
+        envelope(r#""jsonrpc":"2.0","id":7,"result":{},"error":{}"#),
+        RewriteError::NotResult
+    );
+    assert_eq!(
+        envelope(r#""jsonrpc":"2.0","id":7,"result":{},"result":{}"#),
+        Fault::Duplicate.into()
+    );
     assert_eq!(envelope(r#""jsonrpc":"2.0","id":7,"id":7"#), Fault::Duplicate.into());
     assert_eq!(error("[]"), Fault::NotObject.into());
     let within = |result: &str| error(&answer(result));
@@ -130,13 +143,17 @@ fn what_is_no_result_for_us_is_refused() {
     let many: Vec<_> = (0..129).map(|n| format!("\"m{n}\":1")).collect();
     assert_eq!(within(&format!("{{{}}}", many.join(","))), Fault::Members.into());
     assert_eq!(within(&format!("{{\"{}\":1}}", "k".repeat(2000))), Fault::Length.into());
-    assert_eq!(within(&format!("{{\"_meta\":{{\"a\":\"{}\"}}}}", "k".repeat(70_000))), Fault::Length.into());
+    assert_eq!(
+        within(&format!("{{\"_meta\":{{\"a\":\"{}\"}}}}", "k".repeat(70_000))),
+        Fault::Length.into()
+    );
 }
 
 #[test]
 fn an_answer_is_passed_on_from_within_its_content() {
     let begins = |start: &str| {
-        let (mut scanner, mut rewriter) = (StreamScanner::new(16), Rewriter::new(shape(true, Some("s"))));
+        let (mut scanner, mut rewriter) =
+            (StreamScanner::new(16), Rewriter::new(shape(true, Some("s"))));
         scanner.push(start.as_bytes(), &mut rewriter).is_ok() && rewriter.is_within_content()
     };
     assert!(begins(r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"xx"#));

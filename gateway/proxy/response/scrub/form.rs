@@ -1,6 +1,6 @@
-//! Where the protocol gives members a meaning that a pattern must not break: kinds of blocks, roles, tokens. It follows
-//! the structure of results, messages and questions that far; everywhere else a member is a server's own, whatever it is
-//! called, and is read.
+//! Where the protocol gives members a meaning that a pattern must not break: kinds of blocks,
+//! roles, tokens. It follows the structure of results, messages and questions that far; everywhere
+//! else a member is a server's own, whatever it is called, and is read.
 
 use lockgate_policy::response::Response;
 use lockgate_protocol::scan::{self, Flaw, Keys, Scanner};
@@ -59,7 +59,9 @@ impl Form {
 
     fn meaning(self, name: &str) -> Meaning {
         match (self, name) {
-            (Self::Asking, "requestState") | (Self::Task, "taskId") | (Self::Params, "progressToken") => Meaning::Token,
+            (Self::Asking, "requestState")
+            | (Self::Task, "taskId")
+            | (Self::Params, "progressToken") => Meaning::Token,
             (Self::Task, "status")
             | (Self::Message, "jsonrpc" | "method")
             | (Self::Params, "level" | "mode" | "elicitationId")
@@ -114,17 +116,25 @@ fn whole(rule: &Response, form: Form, of: &str, value: &[u8], depth: usize) -> O
         Some(b'{') if followed => object(rule, form, value, depth),
         _ => Ok(texts(rule, of, value)),
     };
-    // What has a name twice means one thing to one reader and another to the next: nothing steers there.
+    // What has a name twice means one thing to one reader and another to the next: nothing steers
+    // there.
     changed.unwrap_or_else(|_| texts(rule, of, value))
 }
 
-fn array(rule: &Response, form: Form, of: &str, raw: &[u8], depth: usize) -> Result<Option<Vec<u8>>, Flaw> {
+fn array(
+    rule: &Response,
+    form: Form,
+    of: &str,
+    raw: &[u8],
+    depth: usize,
+) -> Result<Option<Vec<u8>>, Flaw> {
     let mut items = Vec::new();
     Scanner::new(raw, scan::MAX_DEPTH)?.array(&mut |scanner| {
         items.push(scanner.value()?);
         Ok(())
     })?;
-    let changes: Vec<_> = items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
+    let changes: Vec<_> =
+        items.iter().map(|item| whole(rule, form, of, item.of(raw), depth + 1)).collect();
     if changes.iter().all(Option::is_none) {
         return Ok(None);
     }

@@ -29,23 +29,38 @@ fn clean(rule: &Response, name: &str, value: &Value) -> Option<Value> {
 fn secrets_go_wherever_they_stand() {
     let rule = rule(&Spec { secrets: true, ..Spec::default() });
     let gone = "[redacted: AWS key]";
-    let content = json!([{"type": "text", "text": format!("a {} b", key())}, {"type": "text", "text": "c"}]);
+    let content =
+        json!([{"type": "text", "text": format!("a {} b", key())}, {"type": "text", "text": "c"}]);
     assert_eq!(
         clean(&rule, "content", &content).unwrap(),
         json!([{"type": "text", "text": format!("a {gone} b")}, {"type": "text", "text": "c"}])
     );
     let deep = json!({"a": [{"b": key(), key(): 1.0}]});
-    assert_eq!(clean(&rule, "structuredContent", &deep).unwrap(), json!({"a": [{"b": gone, gone: 1.0}]}));
+    assert_eq!(
+        clean(&rule, "structuredContent", &deep).unwrap(),
+        json!({"a": [{"b": gone, gone: 1.0}]})
+    );
     let blob = STANDARD.encode(format!("x={}", key()));
     let contents = json!([{"uri": "file:///x", "mimeType": "text/plain", "blob": blob}]);
     let out = clean(&rule, "contents", &contents).unwrap();
-    assert_eq!(STANDARD.decode(out[0]["blob"].as_str().unwrap()).unwrap(), format!("x={gone}").as_bytes());
+    assert_eq!(
+        STANDARD.decode(out[0]["blob"].as_str().unwrap()).unwrap(),
+        format!("x={gone}").as_bytes()
+    );
     // Escapes hide nothing.
     let escaped: String = key().chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
-    let out =
-        member(&rule, AnswerKind::Complete, "content", format!(r#"[{{"text":"{escaped}"}}]"#).as_bytes()).unwrap();
+    let out = member(
+        &rule,
+        AnswerKind::Complete,
+        "content",
+        format!(r#"[{{"text":"{escaped}"}}]"#).as_bytes(),
+    )
+    .unwrap();
     assert_eq!(out, format!(r#"[{{"text":"{gone}"}}]"#).as_bytes());
-    assert_eq!(clean(&rule, "content", &json!([{"type": "text", "text": "nothing", "data": "aGVsbG8="}])), None);
+    assert_eq!(
+        clean(&rule, "content", &json!([{"type": "text", "text": "nothing", "data": "aGVsbG8="}])),
+        None
+    );
 }
 
 /// A name steers the protocol only where the protocol defines it: elsewhere it is a server's own.
@@ -83,7 +98,12 @@ fn members_of_a_server_are_read_whatever_they_are_called() {
             text(&json!({name: [secret]}));
             text(&json!({"a": [{name: {name: secret}}]}));
             text(&json!([{name: "x"}, secret]));
-            let own = clean(&rule, "content", &json!([{"type": "text", "text": "x", "own": {name: secret}}])).unwrap();
+            let own = clean(
+                &rule,
+                "content",
+                &json!([{"type": "text", "text": "x", "own": {name: secret}}]),
+            )
+            .unwrap();
             assert!(!own.to_string().contains(&secret), "{own}");
             // A result that is no task and asks nothing has no use for these.
             let own = clean(&rule, name, &json!(secret)).unwrap();
@@ -119,7 +139,10 @@ fn a_token_of_the_protocol_comes_back_whole() {
 
 #[test]
 fn a_broad_pattern_breaks_no_structure() {
-    let rule = rule(&Spec { redact: vec![Redact { pattern: ".+".into(), replace: None }], ..Spec::default() });
+    let rule = rule(&Spec {
+        redact: vec![Redact { pattern: ".+".into(), replace: None }],
+        ..Spec::default()
+    });
     let gone = "[redacted]";
     let content = json!([
         {"type": "text", "text": "x", "mimeType": "text/plain"},
@@ -140,9 +163,17 @@ fn a_broad_pattern_breaks_no_structure() {
             "list": {"type": "array", "items": {"anyOf": [{"type": "string", "title": text}]}},
         }})
     };
-    let params = |text: &str| json!({"mode": "form", "message": text, "requestedSchema": schema(text)});
-    let questions = |text: &str| json!({"q": {"method": "elicitation/create", "params": params(text)}});
-    let out = member(&rule, AnswerKind::InputRequired, "inputRequests", questions("x").to_string().as_bytes()).unwrap();
+    let params =
+        |text: &str| json!({"mode": "form", "message": text, "requestedSchema": schema(text)});
+    let questions =
+        |text: &str| json!({"q": {"method": "elicitation/create", "params": params(text)}});
+    let out = member(
+        &rule,
+        AnswerKind::InputRequired,
+        "inputRequests",
+        questions("x").to_string().as_bytes(),
+    )
+    .unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), questions(gone));
     let asked = question(&rule, params("x").to_string().as_bytes()).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&asked).unwrap(), params(gone));
@@ -156,13 +187,15 @@ fn a_broad_pattern_breaks_no_structure() {
 fn links_go_by_their_scheme() {
     let rule = rule(&Spec { link_schemes: Some(vec!["https".into()]), ..Spec::default() });
     let link = |uri: &str| json!({"type": "resource_link", "uri": uri, "name": "n"});
-    let content =
-        json!([link("https://x/"), link("javascript:x"), {"type": "text", "text": "resource_link", "n": 1.50}]);
-    let out = member(&rule, AnswerKind::Complete, "content", content.to_string().as_bytes()).unwrap();
+    let content = json!([link("https://x/"), link("javascript:x"), {"type": "text", "text": "resource_link", "n": 1.50}]);
+    let out =
+        member(&rule, AnswerKind::Complete, "content", content.to_string().as_bytes()).unwrap();
     let out: Value = serde_json::from_slice(&out).unwrap();
-    assert_eq!(out, json!([link("https://x/"), {"type": "text", "text": "resource_link", "n": 1.5}]));
-    let messages =
-        json!([{"role": "user", "content": link("file:///x")}, {"role": "user", "content": [link("data:x")]}]);
+    assert_eq!(
+        out,
+        json!([link("https://x/"), {"type": "text", "text": "resource_link", "n": 1.5}])
+    );
+    let messages = json!([{"role": "user", "content": link("file:///x")}, {"role": "user", "content": [link("data:x")]}]);
     let out = clean(&rule, "messages", &messages).unwrap();
     assert_eq!((&out[0]["content"]["type"], &out[1]["content"]), (&json!("text"), &json!([])));
     let task = json!({"content": [link("ftp://x")]});

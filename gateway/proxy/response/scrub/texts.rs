@@ -1,4 +1,5 @@
-//! Secrets in the strings of a JSON text, however they are escaped; what is in base64 is looked into.
+//! Secrets in the strings of a JSON text, however they are escaped; what is in base64 is looked
+//! into.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +9,8 @@ use lockgate_protocol::strings::{self, Place};
 /// Members of blocks that may hold text in base64.
 const ENCODED: [&str; 2] = ["blob", "data"];
 
-/// A JSON text of any form with what its strings must not say taken out; `of` is the member that it belongs to.
+/// A JSON text of any form with what its strings must not say taken out; `of` is the member that it
+/// belongs to.
 pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
     if !rule.redacts() {
         return None;
@@ -17,7 +19,8 @@ pub(crate) fn texts(rule: &Response, of: &str, text: &[u8]) -> Option<Vec<u8>> {
         Place::Key => rule.redact_key(text),
         Place::Value(key) => {
             let key = if key.is_empty() { of } else { key };
-            rule.redact_member(key, text).or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
+            rule.redact_member(key, text)
+                .or_else(|| ENCODED.contains(&key).then(|| decoded(rule, text)).flatten())
         }
     };
     strings::rewrite(text, &mut change)

@@ -88,7 +88,11 @@ async fn progress_that_nobody_has_read_gives_way_to_newer() {
     assert_eq!(reader.next().await.unwrap().data.into_bytes(), "5");
     log.push_progress("6".into());
     log.push_progress("7".into());
-    assert_eq!(reader.next().await.unwrap().data.into_bytes(), "7", "what was read stays, and numbers go on");
+    assert_eq!(
+        reader.next().await.unwrap().data.into_bytes(),
+        "7",
+        "what was read stays, and numbers go on"
+    );
     log.finish(Some(said("answer")), said("words"));
     assert_eq!(reader.next().await.unwrap().data.into_bytes(), "answer");
     let mut again = log.read(0);

@@ -1,0 +1,118 @@
+//! Batches of messages, which revision 2025-03-26 alone has. Page: basic/index.mdx (2025-03-26).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use lockgate_authn::Principal;
+use lockgate_protocol::code;
+use lockgate_protocol::jsonrpc::{self, Message, SentBy};
+use lockgate_protocol::revision::{Era, Revision};
+
+use crate::gateway::Gateway;
+use crate::headers::{SESSION, header};
+use crate::legacy;
+use crate::rescue::RequestError;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use crate::transport::{Exchange, Outgoing, Reply, Text};
+
+/// Messages of one batch.
+const MAX_BATCH: usize = 64;
+
+/// A batch: only in sessions of 2025-03-26. Its requests run side by side, each counted and
+/// authorized by itself.
+pub(crate) async fn receive_batch(
+    gateway: &Arc<Gateway>,
+    snapshot: &Arc<Snapshot>,
+    principal: &Principal,
+    exchange: &Exchange,
+    body: &Bytes,
+) -> Reply {
+    let not_here = |words: &'static str| {
+        let problem =
+            RequestError::new(code::INVALID_REQUEST, words).status(StatusCode::BAD_REQUEST);
+        gateway.record_refused_request(&problem, exchange);
+        problem.reply(None, Era::Legacy)
+    };
+    let session = gateway.session(header(&exchange.headers, &SESSION), principal, exchange);
+    let Some(session) = session.filter(|s| s.revision == Revision::V2025_03_26) else {
+        return not_here("a batch is only taken in a session of protocol version 2025-03-26");
+    };
+    let depth = snapshot.config.limits.depth;
+    let Ok(texts) = jsonrpc::split_batch(body, depth, MAX_BATCH) else {
+        return not_here("the batch is not valid, or longer than 64 messages");
+    };
+    if texts.is_empty() {
+        return not_here("the batch is empty");
+    }
+    let mut answers = Vec::new();
+    for text in texts {
+        answers.push(answer_one(
+            gateway,
+            Arc::clone(snapshot),
+            Arc::clone(&session),
+            exchange,
+            text,
+        ));
+    }
+    let replies = futures_util::future::join_all(answers).await;
+    let mut out = vec![b'['];
+    for reply in replies {
+        for text in collect_texts(reply).await {
+            if out.len() > 1 {
+                out.push(b',');
+            }
+            out.extend_from_slice(&text);
+        }
+    }
+    if out.len() == 1 {
+        return Reply::accepted();
+    }
+    out.push(b']');
+    Reply::Message {
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Text::Whole(out.into()),
+    }
+}
+
+/// One message of a batch.
+async fn answer_one(
+    gateway: &Arc<Gateway>,
+    snapshot: Arc<Snapshot>,
+    session: Arc<Session>,
+    exchange: &Exchange,
+    text: Bytes,
+) -> Reply {
+    match jsonrpc::parse(text.clone(), snapshot.config.limits.depth, SentBy::Client) {
+        Ok(Message::Response(response)) => {
+            session.answer(&response);
+            Reply::accepted()
+        }
+        Ok(Message::Request(request) | Message::Notification(request)) => {
+            let principal = exchange.principal.clone();
+            legacy::receive(gateway, snapshot, principal, session, exchange, request).await
+        }
+        Err(refusal) => {
+            let (problem, reply) = RequestError::unreadable(&refusal, &text);
+            gateway.record_refused_request(&problem, exchange);
+            reply
+        }
+    }
+}
+
+/// The messages of one answer of a batch; what streams is collected.
+async fn collect_texts(reply: Reply) -> Vec<Bytes> {
+    use futures_util::StreamExt;
+    match reply {
+        Reply::Empty { .. } => Vec::new(),
+        Reply::Message { body, .. } => vec![body.into_bytes()],
+        // Clients of that revision get whole answers.
+        Reply::StreamedMessage { .. } => Vec::new(),
+        Reply::Stream { events, .. } => {
+            let all: Vec<Outgoing> = events.take(4096).collect().await;
+            all.into_iter().filter(|e| !e.data.is_empty()).map(|e| e.data.into_bytes()).collect()
+        }
+    }
+}

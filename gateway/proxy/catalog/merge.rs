@@ -1,0 +1,95 @@
+//! The items of all servers under their exposed names, in the order in which they are listed.
+
+use std::sync::Arc;
+
+use lockgate_policy::Annotations;
+use lockgate_policy::pin::Pins;
+use lockgate_protocol::name::{Naming, Slug};
+use lockgate_protocol::uri;
+use lockgate_telemetry::Metrics;
+use lockgate_upstream::{Catalog, Item, ListKind, Upstream};
+
+use super::entry::{Entry, category};
+use crate::inspect::{self, Known};
+
+/// One server and what it offers now.
+pub(super) struct ServerLists<'a> {
+    pub(super) slug: &'a Slug,
+    pub(super) server: &'a Arc<dyn Upstream>,
+    pub(super) lists: Arc<Catalog>,
+}
+
+/// One item of one server.
+struct Offered<'a> {
+    slug: &'a Slug,
+    server: &'a Arc<dyn Upstream>,
+    item: &'a Item,
+    /// Only for clients that the server can ask things.
+    asks: bool,
+}
+
+/// By what rules lists are merged.
+pub(super) struct Merger<'a> {
+    pub(super) naming: Naming,
+    pub(super) pins: &'a Pins,
+    pub(super) metrics: &'a Metrics,
+    pub(super) known: Known<'a>,
+}
+
+impl Merger<'_> {
+    /// One list of all servers.
+    pub(super) fn merge_lists(
+        &self,
+        kind: ListKind,
+        servers: &[ServerLists<'_>],
+    ) -> Vec<Arc<Entry>> {
+        let mut offered = Vec::new();
+        for ServerLists { slug, server, lists } in servers {
+            for item in lists.items(kind) {
+                offered.push(Offered { slug, server, item, asks: false });
+            }
+            for item in lists.asking_items(kind) {
+                offered.push(Offered { slug, server, item, asks: true });
+            }
+        }
+        let exposed = self.expose(kind, &offered);
+        let entries = offered.iter().zip(exposed);
+        entries.map(|(offered, exposed)| self.make_entry(kind, offered, exposed)).collect()
+    }
+
+    fn expose(&self, kind: ListKind, offered: &[Offered<'_>]) -> Vec<String> {
+        match kind {
+            ListKind::Tools | ListKind::Prompts => {
+                self.naming.expose(offered.iter().map(|one| (one.slug, &*one.item.key)))
+            }
+            ListKind::Resources | ListKind::Templates => {
+                let uris =
+                    offered.iter().map(|one| uri::expose(one.slug, &one.item.key).into_owned());
+                uris.collect()
+            }
+        }
+    }
+
+    fn make_entry(&self, kind: ListKind, offered: &Offered<'_>, exposed: String) -> Arc<Entry> {
+        let Offered { slug, server, item, asks } = *offered;
+        let category = category(&**server);
+        let mut entry = Entry {
+            slug: slug.clone(),
+            server: Arc::clone(server),
+            exposed: exposed.into(),
+            item: inspect::shown(item, self.pins),
+            asks,
+            metrics: None,
+            inspected: None,
+            category,
+            annotations: Annotations::default(),
+        };
+        if kind == ListKind::Tools {
+            let is_builtin = entry.category.is_some();
+            entry.metrics = Some(self.metrics.tool(slug, &item.key));
+            entry.inspected = Some(self.known.inspect(slug, item, is_builtin, self.pins));
+            entry.annotations = Annotations::of_tool(&item.text);
+        }
+        Arc::new(entry)
+    }
+}

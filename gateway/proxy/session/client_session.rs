@@ -1,0 +1,38 @@
+//! A session as servers reach it: what they log outside of calls, and what they ask its client.
+
+use bytes::Bytes;
+use lockgate_protocol::jsonrpc::Request;
+use lockgate_protocol::method::Method;
+use lockgate_protocol::question;
+use lockgate_upstream::{BoxFuture, ClientSession, LogLevel, Unasked};
+
+use super::Session;
+use crate::log_message::write_log_message;
+use crate::transport::Endpoint;
+
+impl ClientSession for Session {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn log(&self, slug: &str, note: &Request) {
+        if let Some(text) = write_log_message(slug, note, self.level().unwrap_or(LogLevel::Info))
+            && let Some(log) = self.log(0)
+        {
+            log.push(text.into());
+        }
+    }
+
+    fn ask<'a>(
+        &'a self,
+        slug: &'a str,
+        method: Method,
+        params: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, Unasked>> {
+        Box::pin(async move {
+            let log = self.log(0).ok_or(Unasked::Gone)?;
+            let label = (self.endpoint == Endpoint::All).then_some(slug);
+            self.question(&log, method, &question::label(label, method, &params)).await
+        })
+    }
+}
