@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::link::Link;
+use crate::http1::Http1Connection;
 use crate::pool::Pool;
 
 /// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams need; whole it is
@@ -19,7 +19,7 @@ use crate::pool::Pool;
 pub struct Body {
     incoming: Incoming,
     /// Gone when the end was seen.
-    held: Option<(Link, Arc<Pool>)>,
+    held: Option<(Http1Connection, Arc<Pool>)>,
 }
 
 /// A body that did not arrive.
@@ -34,7 +34,7 @@ pub enum BodyError {
 }
 
 impl Body {
-    pub(crate) fn new(incoming: Incoming, link: Link, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(incoming: Incoming, link: Http1Connection, pool: Arc<Pool>) -> Self {
         let mut body = Self { incoming, held: Some((link, pool)) };
         if body.incoming.is_end_stream() {
             body.release();

@@ -17,9 +17,9 @@ use url::{Host, Url};
 use crate::address::Policy;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
+use crate::guarded_client::GuardedClient;
 use crate::stream::Stream;
 use crate::tls;
-use crate::visit::Visitor;
 
 /// Addresses tried for one connection; all are checked.
 const MAX_ATTEMPTS: usize = 8;
@@ -130,17 +130,21 @@ impl Connector {
         timeout_at(deadline, upgrade).await.map_err(|_| ConnectError::Timeout)?
     }
 
-    /// One new connection for a visitor: to an address that its guard permits, directly or through its proxy.
-    pub(crate) async fn visit(&self, target: &Target, visitor: &Visitor) -> Result<Stream, ConnectError> {
+    /// One new connection for a guarded client: to an address that its guard permits, directly or through its proxy.
+    pub(crate) async fn connect_guarded(
+        &self,
+        target: &Target,
+        client: &GuardedClient,
+    ) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
         let reach = async {
-            let Some(proxy) = visitor.proxy() else {
-                return open(&some(visitor.addresses(target).await?)?, deadline).await;
+            let Some(proxy) = client.proxy() else {
+                return open(&some(client.addresses(target).await?)?, deadline).await;
             };
             let (host, port) = target.parts();
             let inside = match host {
                 Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
-                _ => some(visitor.addresses(target).await?)?[0].to_string(),
+                _ => some(client.addresses(target).await?)?[0].to_string(),
             };
             // The operator has named the proxy.
             let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;

@@ -32,7 +32,7 @@ use crate::body::Body;
 use crate::config::Config;
 use crate::connect::{Connector, Target};
 use crate::error::{SendError, SetupError};
-use crate::link::Link;
+use crate::http1::Http1Connection;
 use crate::payload::Payload;
 
 /// One scheme, host and port, and the connections to it. Cheap to clone; clones share the connections.
@@ -88,14 +88,14 @@ impl Origin {
             }
         }
         let stream = self.0.connector.connect(&self.0.target, self.0.policy).await.map_err(SendError::unsent)?;
-        let link = Link::new(stream).await.map_err(SendError::unsent)?;
+        let link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
         self.exchange(link, request).await.map_err(|(error, _)| error)
     }
 
     /// One try on one connection. The error holds the request if it may be tried on another one.
     async fn exchange(
         &self,
-        mut link: Link,
+        mut link: Http1Connection,
         request: Box<Request<Payload>>,
     ) -> Result<Response<Body>, (SendError, Option<Box<Request<Payload>>>)> {
         match link.send(*request).await {
@@ -143,7 +143,7 @@ struct Shelf {
 }
 
 struct Idle {
-    link: Link,
+    link: Http1Connection,
     since: Instant,
 }
 
@@ -166,7 +166,7 @@ impl Pool {
 
     /// The connection used last among those that are ready. One whose driver has not yet seen the end of the last exchange
     /// stays; one that has ended, or has waited too long, goes.
-    fn take(&self) -> Option<Link> {
+    fn take(&self) -> Option<Http1Connection> {
         let mut shelf = self.shelf(slot()).lock();
         while let Some(at) = shelf.idle.iter().rposition(|idle| idle.link.is_ready() || idle.link.is_closed()) {
             let found = shelf.idle.remove(at);
@@ -178,7 +178,7 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request, or closes it when there are enough.
-    pub(crate) fn put(self: &Arc<Self>, link: Link) {
+    pub(crate) fn put(self: &Arc<Self>, link: Http1Connection) {
         if link.is_closed() {
             return;
         }

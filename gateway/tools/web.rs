@@ -16,7 +16,7 @@ pub use config::{Config, Proxy};
 use std::sync::Arc;
 
 use http::HeaderValue;
-use lockgate_egress::{Guard, Resolve, System, Visitor};
+use lockgate_egress::{Guard, GuardedClient, Resolve, System};
 use lockgate_policy::url::Url as Rule;
 
 use crate::About;
@@ -27,7 +27,7 @@ use headers::Headers;
 struct Web {
     config: Config,
     rule: Rule,
-    visitor: Visitor,
+    client: GuardedClient,
     headers: Headers,
     user_agent: HeaderValue,
 }
@@ -41,7 +41,7 @@ fn resolving(config: &Config, about: &About, resolver: Arc<dyn Resolve>) -> Resu
     let guard = Guard::new(config.networks.clone());
     let web = Arc::new(Web {
         rule: Rule::compile(&config.urls())?,
-        visitor: Visitor::new(Arc::clone(&about.connector), resolver, guard, proxy),
+        client: GuardedClient::new(Arc::clone(&about.connector), resolver, guard, proxy),
         headers: Headers::compile(&config.headers)?,
         user_agent: HeaderValue::from_str(&config.user_agent).map_err(|_| "user_agent: no header can hold it")?,
         config: config.clone(),

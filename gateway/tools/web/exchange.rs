@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use lockgate_egress::{Cause, Class, ConnectError, VisitError, classify};
+use lockgate_egress::{Cause, Class, ConnectError, GuardedError, classify};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
@@ -56,7 +56,7 @@ impl Web {
         wish.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         let mut hops = Vec::new();
         loop {
-            let sent = self.visitor.send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone()).await;
+            let sent = self.client.send(wish.method.clone(), &url, wish.headers.clone(), wish.body.clone()).await;
             let response = sent.map_err(|error| failed(&error, &url))?;
             if wish.follow
                 && let Some(next) = self.redirect(&response, &url, &mut wish)?
@@ -138,9 +138,9 @@ fn host(url: &Url) -> &str {
 }
 
 /// What to say of a request that got no answer. Addresses of the own network are not told.
-fn failed(error: &VisitError, url: &Url) -> ToolError {
+fn failed(error: &GuardedError, url: &Url) -> ToolError {
     let host = host(url);
-    if let VisitError::Send(error) = error
+    if let GuardedError::Send(error) = error
         && let Cause::Http(http) = &error.cause
         && http.is_parse()
     {
@@ -151,8 +151,8 @@ fn failed(error: &VisitError, url: &Url) -> ToolError {
         return ToolError(format!("{host} gave {what}; the request may have been carried out"));
     }
     let (sent, connect) = match error {
-        VisitError::Url(error) => return ToolError(format!("{host} cannot be asked: {error}")),
-        VisitError::Send(error) => match &error.cause {
+        GuardedError::Url(error) => return ToolError(format!("{host} cannot be asked: {error}")),
+        GuardedError::Send(error) => match &error.cause {
             Cause::Connect(connect) => (error.sent, Some(connect)),
             Cause::Http(_) => (error.sent, None),
         },

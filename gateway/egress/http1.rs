@@ -16,12 +16,12 @@ const MAX_HEAD: usize = 64 << 10;
 const MAX_BUFFER: usize = 128 << 10;
 
 /// The way to put requests into a connection. Dropping it closes the socket, whatever state the exchange is in.
-pub(crate) struct Link {
+pub(crate) struct Http1Connection {
     sender: SendRequest<Payload>,
     driver: JoinHandle<()>,
 }
 
-impl Link {
+impl Http1Connection {
     /// Prepares a connected stream for HTTP/1.1. Nothing is sent.
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Self> {
         let mut builder = Builder::new();
@@ -54,7 +54,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Http1Connection {
     fn drop(&mut self) {
         // hyper would notice by itself, but only when it looks; a cancelled call must be seen by the server now.
         self.driver.abort();

@@ -18,14 +18,14 @@ use crate::body::BodyError;
 use crate::connect::{Connector, Target};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::guard::Guard;
-use crate::link::Link;
+use crate::http1::Http1Connection;
 use crate::payload::Payload;
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
 
 /// Goes where callers want to go, as far as a guard lets it.
 #[derive(Clone)]
-pub struct Visitor {
+pub struct GuardedClient {
     connector: Arc<Connector>,
     resolver: Arc<dyn Resolve>,
     guard: Guard,
@@ -34,7 +34,7 @@ pub struct Visitor {
 
 /// Why there was no response head.
 #[derive(Debug, thiserror::Error)]
-pub enum VisitError {
+pub enum GuardedError {
     /// The URL or a header is not one that can be sent.
     #[error(transparent)]
     Url(#[from] SetupError),
@@ -42,7 +42,7 @@ pub enum VisitError {
     Send(#[from] SendError),
 }
 
-impl Visitor {
+impl GuardedClient {
     pub fn new(connector: Arc<Connector>, resolver: Arc<dyn Resolve>, guard: Guard, proxy: Option<Proxy>) -> Self {
         Self { connector, resolver, guard, proxy }
     }
@@ -55,7 +55,7 @@ impl Visitor {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Page>, VisitError> {
+    ) -> Result<Response<ResponseBody>, GuardedError> {
         let target = Target::new(url)?;
         let wrong = SetupError::Url("the host or path cannot be sent");
         let Ok(host) = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]) else {
@@ -70,10 +70,10 @@ impl Visitor {
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::HOST, host);
         request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        let stream = self.connector.visit(&target, self).await.map_err(SendError::unsent)?;
-        let mut link = Link::new(stream).await.map_err(SendError::unsent)?;
+        let stream = self.connector.connect_guarded(&target, self).await.map_err(SendError::unsent)?;
+        let mut link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
         match link.send(request).await {
-            Ok(response) => Ok(response.map(|incoming| Page { incoming, _link: link })),
+            Ok(response) => Ok(response.map(|incoming| ResponseBody { incoming, _link: link })),
             Err(mut error) => {
                 let sent = error.take_message().is_none();
                 Err(SendError { sent, cause: error.into_error().into() }.into())
@@ -100,19 +100,19 @@ impl Visitor {
     }
 }
 
-impl fmt::Debug for Visitor {
+impl fmt::Debug for GuardedClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Visitor").field("guard", &self.guard).field("proxy", &self.proxy).finish_non_exhaustive()
+        f.debug_struct("GuardedClient").field("guard", &self.guard).field("proxy", &self.proxy).finish_non_exhaustive()
     }
 }
 
 /// The body of a response and its connection, which ends with it.
-pub struct Page {
+pub struct ResponseBody {
     incoming: Incoming,
-    _link: Link,
+    _link: Http1Connection,
 }
 
-impl Page {
+impl ResponseBody {
     /// The next piece of the body as it was sent; `None` at the end. Cancel safe.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         loop {
@@ -129,9 +129,9 @@ impl Page {
     }
 }
 
-impl fmt::Debug for Page {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Page").finish_non_exhaustive()
+        f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
 }
 

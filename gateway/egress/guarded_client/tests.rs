@@ -1,4 +1,4 @@
-//! Tests of `visit`.
+//! Tests of `guarded_client`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,13 +27,13 @@ fn script(answers: &[&[&'static str]]) -> Arc<Script> {
     Arc::new(Script(Mutex::new(answers.iter().map(|one| one.to_vec()).collect())))
 }
 
-fn visitor(resolver: Arc<dyn Resolve>, open: &[&str], proxy: Option<Proxy>) -> Visitor {
+fn client(resolver: Arc<dyn Resolve>, open: &[&str], proxy: Option<Proxy>) -> GuardedClient {
     let guard = Guard::new(open.iter().map(|net| net.parse().unwrap()).collect());
-    Visitor::new(Arc::new(Connector::new(&config()).unwrap()), resolver, guard, proxy)
+    GuardedClient::new(Arc::new(Connector::new(&config()).unwrap()), resolver, guard, proxy)
 }
 
-async fn get(visitor: &Visitor, url: &str) -> Result<Vec<u8>, VisitError> {
-    let response = visitor.send(Method::GET, &Url::parse(url).unwrap(), HeaderMap::new(), Bytes::new()).await?;
+async fn get(client: &GuardedClient, url: &str) -> Result<Vec<u8>, GuardedError> {
+    let response = client.send(Method::GET, &Url::parse(url).unwrap(), HeaderMap::new(), Bytes::new()).await?;
     let (mut page, mut whole) = (response.into_body(), Vec::new());
     while let Some(chunk) = page.chunk().await.unwrap() {
         whole.extend_from_slice(&chunk);
@@ -41,9 +41,9 @@ async fn get(visitor: &Visitor, url: &str) -> Result<Vec<u8>, VisitError> {
     Ok(whole)
 }
 
-fn refused(result: Result<Vec<u8>, VisitError>) -> IpAddr {
+fn refused(result: Result<Vec<u8>, GuardedError>) -> IpAddr {
     match result.unwrap_err() {
-        VisitError::Send(SendError { sent: false, cause: crate::Cause::Connect(ConnectError::Refused(address)) }) => {
+        GuardedError::Send(SendError { sent: false, cause: crate::Cause::Connect(ConnectError::Refused(address)) }) => {
             address
         }
         other => panic!("{other:?}"),
@@ -54,13 +54,13 @@ fn refused(result: Result<Vec<u8>, VisitError>) -> IpAddr {
 async fn loopback_gets_no_packet_unless_it_is_named() {
     let canary = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = canary.local_addr().unwrap().port();
-    let closed = visitor(Arc::new(System), &[], None);
+    let closed = client(Arc::new(System), &[], None);
     for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"] {
         refused(get(&closed, &format!("http://{host}:{port}/")).await);
     }
     assert!(futures_now(canary.accept()).is_none(), "a connection was made");
     let server = serve(&[&[OK]]).await;
-    let named = visitor(Arc::new(System), &["127.0.0.0/8"], None);
+    let named = client(Arc::new(System), &["127.0.0.0/8"], None);
     assert_eq!(get(&named, &format!("http://127.0.0.1:{}/a?b", server.port)).await.unwrap(), b"ok");
     let request = server.requests.lock()[0].to_lowercase();
     assert!(request.starts_with("get /a?b http/1.1\r\n") && request.contains("connection: close"), "{request}");
@@ -82,12 +82,12 @@ async fn a_name_is_looked_up_once_for_a_connection_and_what_it_says_then_counts(
     let canary = TcpListener::bind(("127.0.0.2", server.port)).await.unwrap();
     // First the address that is open, later the one that is not: rebinding.
     let names = script(&[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1", "127.0.0.2"], &["::ffff:127.0.0.2"]]);
-    let visitor = visitor(names.clone(), &["127.0.0.1/32"], None);
+    let client = client(names.clone(), &["127.0.0.1/32"], None);
     let url = format!("http://rebind.example:{}/", server.port);
-    assert_eq!(get(&visitor, &url).await.unwrap(), b"ok");
+    assert_eq!(get(&client, &url).await.unwrap(), b"ok");
     assert_eq!(names.0.lock().len(), 3);
     for address in ["127.0.0.2", "127.0.0.2", "::ffff:127.0.0.2"] {
-        assert_eq!(refused(get(&visitor, &url).await).to_string(), address);
+        assert_eq!(refused(get(&client, &url).await).to_string(), address);
     }
     assert!(futures_now(canary.accept()).is_none(), "a connection was made");
 }
@@ -99,10 +99,10 @@ async fn a_tunnel_goes_to_the_checked_address() {
     let url = Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
     let key = || Some(HeaderValue::from_static("Basic eA=="));
     let names = script(&[&["127.0.0.9"], &["127.0.0.2"]]);
-    let here = visitor(names, &["127.0.0.9/32"], Some(Proxy::new(&url, key(), false).unwrap()));
+    let here = client(names, &["127.0.0.9/32"], Some(Proxy::new(&url, key(), false).unwrap()));
     assert_eq!(get(&here, "http://a.example/x").await.unwrap(), b"ok");
     assert_eq!(refused(get(&here, "http://a.example/x").await).to_string(), "127.0.0.2");
-    let there = visitor(script(&[]), &[], Some(Proxy::new(&url, None, true).unwrap()));
+    let there = client(script(&[]), &[], Some(Proxy::new(&url, None, true).unwrap()));
     assert_eq!(get(&there, "http://b.example/x").await.unwrap(), b"ok");
     refused(get(&there, "http://127.0.0.1/").await);
     let requests = proxy.requests.lock();
@@ -128,9 +128,9 @@ async fn a_proxy_that_refuses_or_rambles_is_an_error() {
     ]));
     let proxy = serve(script).await;
     let url = Url::parse(&format!("http://127.0.0.1:{}", proxy.port)).unwrap();
-    let visitor = visitor(Arc::new(System), &[], Some(Proxy::new(&url, None, true).unwrap()));
+    let client = client(Arc::new(System), &[], Some(Proxy::new(&url, None, true).unwrap()));
     for words in ["the proxy answered 407", "too long"] {
-        let error = get(&visitor, "http://a.example/").await.unwrap_err().to_string();
+        let error = get(&client, "http://a.example/").await.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
     assert!(Proxy::new(&Url::parse("https://proxy.example/").unwrap(), None, false).is_err());
