@@ -11,15 +11,14 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::http1::Http1Connection;
-use crate::pool::Pool;
+use crate::http1::{Http1Connection, IdleConnections};
 
 /// The body of a response. Frame by frame it is an [`http_body::Body`], which is what event streams need; whole it is
 /// [`Body::collect_limited`]. Dropping it before its end closes the connection, which is how a modern MCP request is cancelled.
 pub struct Body {
     incoming: Incoming,
     /// Gone when the end was seen.
-    held: Option<(Http1Connection, Arc<Pool>)>,
+    held: Option<(Http1Connection, Arc<dyn IdleConnections>)>,
 }
 
 /// A body that did not arrive.
@@ -34,7 +33,7 @@ pub enum BodyError {
 }
 
 impl Body {
-    pub(crate) fn new(incoming: Incoming, link: Http1Connection, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(incoming: Incoming, link: Http1Connection, pool: Arc<dyn IdleConnections>) -> Self {
         let mut body = Self { incoming, held: Some((link, pool)) };
         if body.incoming.is_end_stream() {
             body.release();
@@ -93,7 +92,7 @@ impl Body {
 
     fn release(&mut self) {
         if let Some((link, pool)) = self.held.take() {
-            pool.put(link);
+            pool.keep(link);
         }
     }
 }

@@ -2,23 +2,23 @@
 //! It never looks at proxy settings and never resolves a name twice for one connection.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
-use url::{Host, Url};
+use url::Host;
 
 use crate::address::Policy;
 use crate::config::Config;
 use crate::error::{ConnectError, SetupError};
-use crate::guarded_client::GuardedClient;
 use crate::stream::Stream;
+use crate::target::Target;
 use crate::tls;
 
 /// Addresses tried for one connection; all are checked.
@@ -29,56 +29,7 @@ const MAX_ATTEMPTS: usize = 8;
 pub struct Connector {
     tls: Arc<ClientConfig>,
     authorities: Arc<[CertificateDer<'static>]>,
-    timeout: Duration,
-}
-
-/// Where a connection goes, taken from a URL once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    host: Host<String>,
-    port: u16,
-    /// The name that the certificate must hold; none for plain connections.
-    name: Option<ServerName<'static>>,
-}
-
-impl Target {
-    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused, since it would be a
-    /// credential in a place that gets logged.
-    pub fn new(url: &Url) -> Result<Self, SetupError> {
-        let tls = match url.scheme() {
-            "http" => false,
-            "https" => true,
-            _ => return Err(SetupError::Url("only http and https are served")),
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(SetupError::Url("user information is not allowed"));
-        }
-        let host = url.host().ok_or(SetupError::Url("there is no host"))?.to_owned();
-        let port = url.port_or_known_default().filter(|port| *port != 0);
-        let port = port.ok_or(SetupError::Url("there is no port"))?;
-        let name = match (&host, tls) {
-            (_, false) => None,
-            (Host::Domain(name), true) => Some(
-                ServerName::try_from(name.clone())
-                    .map_err(|_| SetupError::Url("the host cannot be in a certificate"))?,
-            ),
-            (Host::Ipv4(address), true) => Some(ServerName::from(IpAddr::V4(*address))),
-            (Host::Ipv6(address), true) => Some(ServerName::from(IpAddr::V6(*address))),
-        };
-        Ok(Self { host, port, name })
-    }
-
-    pub(crate) fn parts(&self) -> (&Host<String>, u16) {
-        (&self.host, self.port)
-    }
-
-    fn literal(&self) -> Option<IpAddr> {
-        match self.host {
-            Host::Ipv4(address) => Some(address.into()),
-            Host::Ipv6(address) => Some(address.into()),
-            Host::Domain(_) => None,
-        }
-    }
+    pub(crate) timeout: Duration,
 }
 
 impl Connector {
@@ -111,7 +62,7 @@ impl Connector {
         yes: u8,
     ) -> Result<Stream, ConnectError> {
         let deadline = Instant::now() + self.timeout;
-        let Some(name) = target.name.clone() else {
+        let Some(name) = target.name().cloned() else {
             return Err(ConnectError::Tls(io::Error::other("the target is a plain one")));
         };
         let upgrade = async {
@@ -130,36 +81,16 @@ impl Connector {
         timeout_at(deadline, upgrade).await.map_err(|_| ConnectError::Timeout)?
     }
 
-    /// One new connection for a guarded client: to an address that its guard permits, directly or through its proxy.
-    pub(crate) async fn connect_guarded(
-        &self,
-        target: &Target,
-        client: &GuardedClient,
-    ) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
-        let reach = async {
-            let Some(proxy) = client.proxy() else {
-                return open(&some(client.addresses(target).await?)?, deadline).await;
-            };
-            let (host, port) = target.parts();
-            let inside = match host {
-                Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
-                _ => some(client.addresses(target).await?)?[0].to_string(),
-            };
-            // The operator has named the proxy.
-            let mut tcp = self.dial(&proxy.target, Policy::Operator, deadline).await?;
-            proxy.tunnel(&mut tcp, &inside).await.map_err(ConnectError::Proxy)?;
-            Ok(tcp)
-        };
-        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
-        self.secure(tcp, target, deadline).await
-    }
-
     /// Shakes hands for the target's name, if it wants TLS.
-    async fn secure(&self, tcp: TcpStream, target: &Target, deadline: Instant) -> Result<Stream, ConnectError> {
+    pub(crate) async fn secure(
+        &self,
+        tcp: TcpStream,
+        target: &Target,
+        deadline: Instant,
+    ) -> Result<Stream, ConnectError> {
         // Requests are written whole; waiting for more bytes would only delay them.
         tcp.set_nodelay(true).map_err(ConnectError::Connect)?;
-        let Some(name) = target.name.clone() else {
+        let Some(name) = target.name().cloned() else {
             return Ok(Stream::plain(tcp));
         };
         let handshake = TlsConnector::from(self.tls.clone()).connect(name, tcp);
@@ -167,11 +98,17 @@ impl Connector {
         tls.map(Stream::tls).map_err(ConnectError::Tls)
     }
 
-    async fn dial(&self, target: &Target, policy: Policy, deadline: Instant) -> Result<TcpStream, ConnectError> {
-        let addresses = match (&target.host, target.literal()) {
-            (_, Some(address)) => vec![SocketAddr::new(address, target.port)],
+    pub(crate) async fn dial(
+        &self,
+        target: &Target,
+        policy: Policy,
+        deadline: Instant,
+    ) -> Result<TcpStream, ConnectError> {
+        let (host, port) = target.parts();
+        let addresses = match (host, target.literal()) {
+            (_, Some(address)) => vec![SocketAddr::new(address, port)],
             (Host::Domain(name), None) => {
-                tokio::net::lookup_host((name.as_str(), target.port)).await.map_err(ConnectError::Resolve)?.collect()
+                tokio::net::lookup_host((name.as_str(), port)).await.map_err(ConnectError::Resolve)?.collect()
             }
             (_, None) => Vec::new(),
         };
@@ -180,7 +117,7 @@ impl Connector {
 }
 
 /// A connection to the first of these addresses that answers.
-async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, ConnectError> {
+pub(crate) async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for (tried, address) in addresses.iter().enumerate() {
         // An address that does not answer may use up its share of the time, not the others' shares.
@@ -200,7 +137,7 @@ async fn open(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, 
 }
 
 /// As many addresses as are tried; none is a failure.
-fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
+pub(crate) fn some(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, ConnectError> {
     found.truncate(MAX_ATTEMPTS);
     if found.is_empty() { Err(ConnectError::Resolve(io::ErrorKind::NotFound.into())) } else { Ok(found) }
 }

@@ -12,16 +12,20 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
 use http_body::Body as _;
 
 use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
 use url::{Host, Position, Url};
 
+use crate::address::Policy;
 use crate::body::BodyError;
-use crate::connect::{Connector, Target};
+use crate::connect::{Connector, open, some};
 use crate::error::{ConnectError, SendError, SetupError};
 use crate::guard::Guard;
 use crate::http1::Http1Connection;
 use crate::payload::Payload;
 use crate::proxy::Proxy;
 use crate::resolve::Resolve;
+use crate::stream::Stream;
+use crate::target::Target;
 
 /// Goes where callers want to go, as far as a guard lets it.
 #[derive(Clone)]
@@ -70,7 +74,7 @@ impl GuardedClient {
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::HOST, host);
         request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        let stream = self.connector.connect_guarded(&target, self).await.map_err(SendError::unsent)?;
+        let stream = self.connect(&target).await.map_err(SendError::unsent)?;
         let mut link = Http1Connection::new(stream).await.map_err(SendError::unsent)?;
         match link.send(request).await {
             Ok(response) => Ok(response.map(|incoming| ResponseBody { incoming, _link: link })),
@@ -81,12 +85,29 @@ impl GuardedClient {
         }
     }
 
-    pub(crate) fn proxy(&self) -> Option<&Proxy> {
-        self.proxy.as_ref()
+    /// One new connection to an address that the guard permits, directly or through its proxy.
+    async fn connect(&self, target: &Target) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.connector.timeout;
+        let reach = async {
+            let Some(proxy) = &self.proxy else {
+                return open(&some(self.addresses(target).await?)?, deadline).await;
+            };
+            let (host, port) = target.parts();
+            let inside = match host {
+                Host::Domain(name) if proxy.resolves => format!("{name}:{port}"),
+                _ => some(self.addresses(target).await?)?[0].to_string(),
+            };
+            // The operator has named the proxy.
+            let mut tcp = self.connector.dial(&proxy.target, Policy::Operator, deadline).await?;
+            proxy.tunnel(&mut tcp, &inside).await.map_err(ConnectError::Proxy)?;
+            Ok(tcp)
+        };
+        let tcp = timeout_at(deadline, reach).await.map_err(|_| ConnectError::Timeout)??;
+        self.connector.secure(tcp, target, deadline).await
     }
 
     /// The addresses of a host, all of them permitted.
-    pub(crate) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
+    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, ConnectError> {
         let (host, port) = target.parts();
         let found = match host {
             Host::Ipv4(address) => vec![SocketAddr::new(IpAddr::V4(*address), port)],

@@ -1,5 +1,7 @@
 //! One HTTP/1.1 connection and the task that drives it. The task ends with the connection, and the connection with this.
 
+use std::sync::Arc;
+
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -14,6 +16,12 @@ use crate::stream::Stream;
 const MAX_HEAD: usize = 64 << 10;
 /// Bytes that one connection reads ahead of whoever takes them, which no account counts. hyper's own default is 400 kB.
 const MAX_BUFFER: usize = 128 << 10;
+
+/// Where a connection waits for its next request.
+pub(crate) trait IdleConnections: Send + Sync {
+    /// Keeps a connection, or closes it when there are enough.
+    fn keep(self: Arc<Self>, connection: Http1Connection);
+}
 
 /// The way to put requests into a connection. Dropping it closes the socket, whatever state the exchange is in.
 pub(crate) struct Http1Connection {

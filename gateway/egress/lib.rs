@@ -17,12 +17,13 @@ mod resolve;
 #[cfg(test)]
 mod scripted;
 mod stream;
+mod target;
 mod tls;
 
 pub use address::{Class, Policy, classify};
 pub use body::{Body, BodyError};
 pub use config::Config;
-pub use connect::{Connector, Target};
+pub use connect::Connector;
 pub use error::{Cause, ConnectError, SendError, SetupError};
 pub use guard::Guard;
 pub use guarded_client::{GuardedClient, GuardedError, ResponseBody};
@@ -31,3 +32,4 @@ pub use pool::Origin;
 pub use proxy::Proxy;
 pub use resolve::{Addresses, Resolve, System};
 pub use stream::Stream;
+pub use target::Target;

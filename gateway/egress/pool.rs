@@ -30,10 +30,11 @@ use url::{Position, Url};
 use crate::address::Policy;
 use crate::body::Body;
 use crate::config::Config;
-use crate::connect::{Connector, Target};
+use crate::connect::Connector;
 use crate::error::{SendError, SetupError};
-use crate::http1::Http1Connection;
+use crate::http1::{Http1Connection, IdleConnections};
 use crate::payload::Payload;
+use crate::target::Target;
 
 /// One scheme, host and port, and the connections to it. Cheap to clone; clones share the connections.
 #[derive(Clone)]
@@ -177,30 +178,6 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection for the next request, or closes it when there are enough.
-    pub(crate) fn put(self: &Arc<Self>, link: Http1Connection) {
-        if link.is_closed() {
-            return;
-        }
-        let since = Instant::now();
-        let slot = slot();
-        let mut shelf = self.shelf(slot).lock();
-        if shelf.idle.len() >= self.capacity {
-            shelf.idle.retain(|idle| !idle.link.is_closed());
-        }
-        if shelf.idle.len() >= self.capacity {
-            drop(shelf);
-            drop(link);
-            return;
-        }
-        shelf.idle.push(Idle { link, since });
-        if !shelf.swept {
-            shelf.swept = true;
-            drop(shelf);
-            tokio::spawn(sweep(Arc::downgrade(self), slot, self.idle_timeout));
-        }
-    }
-
     /// Closes what has waited too long and says when to look again; `None` when nothing is left.
     fn expire(&self, slot: usize, now: Instant) -> Option<Instant> {
         let mut shelf = self.shelf(slot).lock();
@@ -223,6 +200,31 @@ async fn sweep(pool: std::sync::Weak<Pool>, slot: usize, first: Duration) {
         match pool.expire(slot, Instant::now()) {
             Some(later) => next = later,
             None => return,
+        }
+    }
+}
+
+impl IdleConnections for Pool {
+    fn keep(self: Arc<Self>, link: Http1Connection) {
+        if link.is_closed() {
+            return;
+        }
+        let since = Instant::now();
+        let slot = slot();
+        let mut shelf = self.shelf(slot).lock();
+        if shelf.idle.len() >= self.capacity {
+            shelf.idle.retain(|idle| !idle.link.is_closed());
+        }
+        if shelf.idle.len() >= self.capacity {
+            drop(shelf);
+            drop(link);
+            return;
+        }
+        shelf.idle.push(Idle { link, since });
+        if !shelf.swept {
+            shelf.swept = true;
+            drop(shelf);
+            tokio::spawn(sweep(Arc::downgrade(&self), slot, self.idle_timeout));
         }
     }
 }

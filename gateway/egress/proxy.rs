@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::connect::Target;
 use crate::error::SetupError;
+use crate::target::Target;
 
 /// Longest answer to `CONNECT`.
 const MAX_HEAD: usize = 8 << 10;

@@ -7,6 +7,7 @@ use std::io::Write;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use url::Url;
 
 use super::*;
 use crate::pool::Origin;

@@ -1,0 +1,62 @@
+//! Where a connection goes: host, port, and whether TLS is spoken. It looks up nothing.
+
+use std::net::IpAddr;
+
+use rustls_pki_types::ServerName;
+use url::{Host, Url};
+
+use crate::error::SetupError;
+
+/// Where a connection goes, taken from a URL once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    host: Host<String>,
+    port: u16,
+    /// The name that the certificate must hold; none for plain connections.
+    name: Option<ServerName<'static>>,
+}
+
+impl Target {
+    /// Takes host, port and scheme from an `http` or `https` URL. User information is refused, since it would be a
+    /// credential in a place that gets logged.
+    pub fn new(url: &Url) -> Result<Self, SetupError> {
+        let tls = match url.scheme() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(SetupError::Url("only http and https are served")),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(SetupError::Url("user information is not allowed"));
+        }
+        let host = url.host().ok_or(SetupError::Url("there is no host"))?.to_owned();
+        let port = url.port_or_known_default().filter(|port| *port != 0);
+        let port = port.ok_or(SetupError::Url("there is no port"))?;
+        let name = match (&host, tls) {
+            (_, false) => None,
+            (Host::Domain(name), true) => Some(
+                ServerName::try_from(name.clone())
+                    .map_err(|_| SetupError::Url("the host cannot be in a certificate"))?,
+            ),
+            (Host::Ipv4(address), true) => Some(ServerName::from(IpAddr::V4(*address))),
+            (Host::Ipv6(address), true) => Some(ServerName::from(IpAddr::V6(*address))),
+        };
+        Ok(Self { host, port, name })
+    }
+
+    /// The name that the certificate must hold, where TLS is spoken.
+    pub(crate) fn name(&self) -> Option<&ServerName<'static>> {
+        self.name.as_ref()
+    }
+
+    pub(crate) fn parts(&self) -> (&Host<String>, u16) {
+        (&self.host, self.port)
+    }
+
+    pub(crate) fn literal(&self) -> Option<IpAddr> {
+        match self.host {
+            Host::Ipv4(address) => Some(address.into()),
+            Host::Ipv6(address) => Some(address.into()),
+            Host::Domain(_) => None,
+        }
+    }
+}
