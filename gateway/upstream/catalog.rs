@@ -8,6 +8,9 @@ use lockgate_protocol::capabilities::Offers;
 use lockgate_protocol::header::ParamHeaders;
 use lockgate_protocol::list::{self, Form};
 
+/// Bytes of a server's lists that count nowhere: the operator decides how many servers there are.
+const FREE: usize = 64 << 10;
+
 /// A server's lists and what it said at the handshake. Immutable; a new one is made when anything changes.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -116,15 +119,15 @@ impl Catalog {
         });
     }
 
-    /// Bytes of memory that its items take.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes of memory that its items take, beyond those that are free.
+    pub(crate) fn counted_bytes(&self) -> usize {
         let mut bytes = 0;
         for kind in Kind::ALL {
             for item in self.items(kind).iter().chain(self.asking_items(kind)) {
                 bytes += size_of::<Item>() + item.key.len() + item.text.len();
             }
         }
-        bytes
+        bytes.saturating_sub(FREE)
     }
 
     /// The items of one list that are offered to everybody.

@@ -218,7 +218,7 @@ impl Shared {
         for omitted in &catalog.omitted {
             tracing::warn!(server = %self.slug, "left out: {omitted}");
         }
-        if self.catalog_hold.lock().set(catalog.bytes()).is_err() {
+        if self.catalog_hold.lock().set(catalog.counted_bytes()).is_err() {
             tracing::warn!(server = %self.slug, "there is no memory for its lists (limits.bytes_in_flight); the old ones stay");
             return;
         }
