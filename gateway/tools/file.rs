@@ -49,11 +49,5 @@ pub(crate) fn build(config: &Config) -> Result<ServerDefinition, String> {
     })
 }
 
-/// The schema of a path argument.
-fn path_schema(what: &str) -> serde_json::Value {
-    let description = format!("{what}; absolute, or relative to the first root");
-    serde_json::json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})
-}
-
 #[cfg(test)]
 mod tests;

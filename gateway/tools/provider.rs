@@ -1,13 +1,11 @@
 //! Prompts and resources of a built-in server, and how they tell that they have changed.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
-use bytes::Bytes;
 use lockgate_protocol::capabilities::Offers;
 use lockgate_upstream::{BoxFuture, ListKind};
 use serde_json::{Map, Value, json};
 
-use crate::server::Server;
 use crate::tool::Client;
 
 /// Prompts and resources of a server. Results and items are JSON as MCP has them.
@@ -93,26 +91,31 @@ impl Contents {
     }
 }
 
+/// Who hears of changes: the server that a provider belongs to.
+pub(crate) trait ChangeListener: Send + Sync {
+    /// Some list is another one.
+    fn lists_changed(&self);
+
+    /// A resource that was subscribed to holds something else.
+    fn resource_updated(&self, uri: &str);
+}
+
 /// How a provider says that something has changed. Never waits; does nothing once the server is gone.
 #[derive(Clone)]
-pub(crate) struct ChangeNotifier(pub(crate) Weak<Server>);
+pub(crate) struct ChangeNotifier(pub(crate) Weak<dyn ChangeListener>);
 
 impl ChangeNotifier {
     /// Some list is another one: all of them are read again, and clients are told.
     pub(crate) fn lists_changed(&self) {
-        if let Some(server) = self.0.upgrade() {
-            server.rebuild_catalog();
+        if let Some(listener) = self.0.upgrade() {
+            listener.lists_changed();
         }
     }
 
     /// A resource that was subscribed to holds something else.
     pub(crate) fn updated(&self, uri: &str) {
-        if let Some(server) = self.0.upgrade() {
-            server.send_event(lockgate_upstream::Event::Updated {
-                slug: Arc::from(server.name()),
-                uri: uri.to_owned(),
-                params: Bytes::from(json!({"uri": uri}).to_string()),
-            });
+        if let Some(listener) = self.0.upgrade() {
+            listener.resource_updated(uri);
         }
     }
 }

@@ -22,7 +22,7 @@ use lockgate_upstream::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use crate::provider::{ChangeNotifier, CompletionRequest, CompletionTarget, Provider};
+use crate::provider::{ChangeListener, ChangeNotifier, CompletionRequest, CompletionTarget, Provider};
 use crate::registry::{CallOutcome, Entry, Registry};
 use crate::tool::{Arguments, Client, Effect, MAX_TIMEOUT, Output, STRICT, TIMEOUT, Tool, ToolError, ToolSpec};
 use crate::{PreparedServer, schema};
@@ -92,23 +92,20 @@ impl Server {
             calls: ConcurrencyLimit::new(CALLS, Charge::Turns, None),
         });
         if let Some(provider) = &server.provider {
-            provider.attach(ChangeNotifier(Arc::downgrade(&server)));
+            let listener = Arc::downgrade(&server);
+            provider.attach(ChangeNotifier(listener));
         }
         server.rebuild_catalog();
         server
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        self.slug
-    }
-
-    pub(crate) fn send_event(&self, event: Event) {
+    fn send_event(&self, event: Event) {
         // Nobody listens before the gateway runs, and it reads every list then.
         let _ = self.events.send(event);
     }
 
     /// Reads every list again.
-    pub(crate) fn rebuild_catalog(&self) {
+    fn rebuild_catalog(&self) {
         let list = |kind: ListKind| -> Vec<Item> {
             let own = self.tools.iter().filter(|_| kind == ListKind::Tools).map(|entry| entry.spec.list_item());
             let more = self.provider.as_ref().map(|m| m.items(kind)).unwrap_or_default();
@@ -262,6 +259,20 @@ fn build_result(output: Output, cap: usize) -> Result<Value, ToolError> {
 fn build_item(item: &Value, kind: ListKind) -> Option<Item> {
     let key = item.get(kind.key())?.as_str()?.into();
     Some(Item { key, text: item.to_string().into(), headers: None })
+}
+
+impl ChangeListener for Server {
+    fn lists_changed(&self) {
+        self.rebuild_catalog();
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        self.send_event(Event::Updated {
+            slug: Arc::from(self.slug),
+            uri: uri.to_owned(),
+            params: Bytes::from(json!({"uri": uri}).to_string()),
+        });
+    }
 }
 
 impl Upstream for Server {

@@ -5,6 +5,7 @@
 mod collect;
 mod config;
 mod confine;
+mod entry;
 mod execute;
 mod filter;
 mod folder;
@@ -16,7 +17,7 @@ mod program;
 mod run;
 
 pub use config::{Config, Landlock, Limits, Root};
-pub use confine::confined;
+pub use entry::confined;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

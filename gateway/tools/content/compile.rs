@@ -39,6 +39,14 @@ pub(super) enum Place {
     File(String),
 }
 
+impl Config {
+    /// Everything that is wrong with it.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        Compiled::compile(self).1
+    }
+}
+
 impl Compiled {
     pub(super) fn new(config: &Config) -> Result<Self, Problem> {
         let (compiled, problems) = Self::compile(config);
@@ -46,10 +54,6 @@ impl Compiled {
             Some(problem) => Err(problem),
             None => Ok(compiled),
         }
-    }
-
-    pub(super) fn problems(config: &Config) -> Vec<Problem> {
-        Self::compile(config).1
     }
 
     fn compile(config: &Config) -> (Self, Vec<Problem>) {

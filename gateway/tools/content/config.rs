@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::compile::Compiled;
-
 /// Resources and prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -109,13 +107,5 @@ pub struct Problem {
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.path.join("."), self.words)
-    }
-}
-
-impl Config {
-    /// Everything that is wrong with it.
-    #[must_use]
-    pub fn problems(&self) -> Vec<Problem> {
-        Compiled::problems(self)
     }
 }

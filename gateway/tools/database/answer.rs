@@ -156,3 +156,15 @@ fn compact(text: &str) -> String {
         })
         .collect()
 }
+
+/// Why there is no connection: what the operator has to do where it is clear, and else that the log says more.
+pub(super) fn unreachable(error: &str) -> ToolError {
+    // How the TLS library begins what it says of a certificate.
+    ToolError::new(match error.contains("invalid peer certificate") {
+        true => {
+            "the database's certificate is not valid for this gateway: its operator names the authority that made it in \
+             `egress.ca_file`, or mends the certificate, and finds more in the log"
+        }
+        false => "the database cannot be reached, or refuses the gateway: its operator finds the reason in the log",
+    })
+}

@@ -6,12 +6,9 @@ use lockgate_policy::sql::Dialect;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
+use super::connections::{Link, MAX_ROWS, Shared};
 use super::embedded::Owner;
-use super::{Link, Shared};
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
-
-/// Most tables, or columns of one, that are told at once.
-pub(super) const MAX_ROWS: usize = 2000;
 
 /// Beyond what any database has.
 const MAX_OFFSET: u64 = 1 << 31;

@@ -6,12 +6,10 @@ use lockgate_policy::sql::{Dialect, Kind};
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::connections::Shared;
 use super::embedded::Owner;
+use super::mysql;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
-
-/// What stands before a statement that MySQL explains.
-pub(super) const MYSQL: &str = "EXPLAIN FORMAT=JSON";
 
 pub(super) struct Explain(pub(super) Arc<Shared>);
 
@@ -49,7 +47,7 @@ impl Tool for Explain {
             }
             let word = match link.dialect {
                 Dialect::Postgres => "EXPLAIN (FORMAT JSON)",
-                Dialect::Mysql => MYSQL,
+                Dialect::Mysql => mysql::EXPLAIN,
                 Dialect::Sqlite => "EXPLAIN QUERY PLAN",
             };
             let ask = self.0.ask(format!("{word} {sql}"), &arguments)?;

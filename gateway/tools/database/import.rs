@@ -10,9 +10,9 @@ use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::connections::{EMBEDDED, Shared, columns_schema};
 use super::csv::Sheet;
 use super::embedded::{Embedded, Mode, Owner};
-use super::{EMBEDDED, Shared};
 use crate::tool::{Arguments, Client, Effect, Output, STRICT, Tool, ToolError, ToolSpec, list_schema};
 
 fn table_argument() -> Value {
@@ -70,7 +70,7 @@ impl Tool for Import {
         .output(
             json!({
                 "connection": {"type": "string"}, "table": {"type": "string"}, "imported": {"type": "integer"},
-                "rows": {"type": "integer"}, "columns": super::columns_schema()
+                "rows": {"type": "integer"}, "columns": columns_schema()
             }),
             &["connection", "table", "imported", "rows", "columns"],
         )

@@ -15,11 +15,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::answer::{Answer, Ask, Column, binary, document, float, signed, unsigned};
+use super::answer::{Answer, Ask, Column, binary, document, float, signed, unreachable, unsigned};
 use super::config::{Limits, Network};
-use super::explain;
 use crate::tool::ToolError;
 use place::{Ending, Name, Place};
+
+/// What stands before a statement that MySQL explains.
+pub(super) const EXPLAIN: &str = "EXPLAIN FORMAT=JSON";
 
 /// How long a caller waits for a place in the pool.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -105,7 +107,7 @@ impl Mysql {
         let Network { host, user, database, privileged, .. } = &self.network;
         let unreachable = |error: Error| {
             tracing::warn!(%database, %host, %error, "no connection");
-            super::unreachable(&error.to_string())
+            unreachable(&error.to_string())
         };
         let connect = tokio::time::timeout(PATIENCE, Conn::new(self.ending.options.clone()));
         let mut conn =
@@ -174,7 +176,7 @@ async fn collect(conn: &mut Conn, ask: &Ask) -> Result<Answer, Error> {
     let other = |words: &'static str| Error::Other(words.into());
     let statement = conn.prep(ask.sql.as_str()).await?;
     // MySQL says of an EXPLAIN only when it runs which columns it has.
-    if statement.num_columns() == 0 && !ask.sql.starts_with(explain::MYSQL) {
+    if statement.num_columns() == 0 && !ask.sql.starts_with(EXPLAIN) {
         conn.close(statement).await?;
         return Err(other("the statement gives no rows"));
     }

@@ -16,7 +16,7 @@ use postgres_protocol::message::backend::{DataRowBody, Message, RowDescriptionBo
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::answer::{Answer, Ask, Column};
+use super::answer::{Answer, Ask, Column, unreachable};
 use super::config::{Limits, Network};
 use crate::tool::ToolError;
 use wire::{Session, Trouble};
@@ -94,7 +94,7 @@ impl Postgres {
     async fn open(&self) -> Result<Session, ToolError> {
         let unreachable = |trouble: &Trouble| {
             tracing::warn!(database = %self.network.database, host = %self.network.host, ?trouble, "no connection");
-            super::unreachable(match trouble {
+            unreachable(match trouble {
                 Trouble::Lost(words) | Trouble::Refused { words, .. } => words,
                 Trouble::Large => "an answer to its first question is too large",
             })

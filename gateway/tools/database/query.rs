@@ -6,7 +6,7 @@ use std::time::Instant;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
-use super::Shared;
+use super::connections::{Shared, columns_schema};
 use super::embedded::Owner;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
@@ -38,7 +38,7 @@ impl Tool for Query {
         )
         .output(
             json!({
-                "columns": super::columns_schema(),
+                "columns": columns_schema(),
                 "rows": {"type": "array", "items": {"type": "array"}},
                 "row_count": {"type": "integer"},
                 "truncated": {"type": ["string", "null"], "description": "Why rows are missing: max_rows or max_bytes"},

@@ -6,7 +6,11 @@ pub(super) mod servers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
+use serde_json::json;
+
+use super::answer::Ask;
 use super::*;
 use crate::Config as All;
 use crate::tests::{Rig, rig};

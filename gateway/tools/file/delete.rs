@@ -9,8 +9,7 @@ use rustix::fs::{self, AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use serde_json::json;
 
-use super::path_schema;
-use super::place::{Files, Place, join, kind, words};
+use super::place::{Files, Place, join, kind, path_schema, words};
 use super::root::{enter, look};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use lockgate_upstream::BoxFuture;
 use serde_json::{Value, json};
 
-use super::path_schema;
-use super::place::{Files, describe, entry_schema, kind};
+use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::walk::{Next, Walk};
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec, list_schema};

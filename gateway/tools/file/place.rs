@@ -221,3 +221,9 @@ pub(super) fn mark(stat: &Stat) -> Mark {
 }
 
 pub(super) type Mark = ((u64, u64), i64, i64, i64);
+
+/// The schema of a path argument.
+pub(super) fn path_schema(what: &str) -> Value {
+    let description = format!("{what}; absolute, or relative to the first root");
+    json!({"type": "string", "minLength": 1, "maxLength": 4096, "description": description})
+}

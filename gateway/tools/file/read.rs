@@ -8,8 +8,7 @@ use rustix::fs::{Stat, fstat};
 use serde_json::{Value, json};
 
 use super::encoding::{Encoding, NAMES};
-use super::path_schema;
-use super::place::{Files, Place, describe, kind};
+use super::place::{Files, Place, describe, kind, path_schema};
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 
 pub(super) struct Read(pub(super) Arc<Files>);

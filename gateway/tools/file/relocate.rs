@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use super::delete::may_change_all;
-use super::path_schema;
-use super::place::{Files, kind};
+use super::place::{Files, kind, path_schema};
 use super::root::look;
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};

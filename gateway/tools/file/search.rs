@@ -9,8 +9,7 @@ use lockgate_upstream::BoxFuture;
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use serde_json::{Value, json};
 
-use super::path_schema;
-use super::place::{Files, describe, entry_schema, kind};
+use super::place::{Files, describe, entry_schema, kind, path_schema};
 use super::read::part;
 use super::walk::{Found, Next, Walk};
 use crate::blocking::CancellationToken;

@@ -6,8 +6,7 @@ use lockgate_text::date;
 use lockgate_upstream::BoxFuture;
 use serde_json::json;
 
-use super::path_schema;
-use super::place::{Files, describe};
+use super::place::{Files, describe, path_schema};
 use super::root::look;
 use crate::tool::{Arguments, Client, Output, Tool, ToolError, ToolSpec};
 

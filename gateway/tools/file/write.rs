@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use serde_json::json;
 
 use super::encoding::{Encoding, NAMES};
-use super::path_schema;
-use super::place::{Files, Place, describe};
+use super::place::{Files, Place, describe, path_schema};
 use super::root::look;
 use crate::blocking::CancellationToken;
 use crate::tool::{Arguments, Client, Effect, Output, Tool, ToolError, ToolSpec};

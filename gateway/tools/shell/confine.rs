@@ -2,11 +2,10 @@
 //! from itself what the program must not have, and then becomes it, or its guard. It is no command for people.
 
 use std::convert::Infallible;
-use std::ffi::OsString;
 use std::io::{BufRead, Read, Write};
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -16,9 +15,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 
 use super::config::Landlock;
+use super::filter;
 use super::folder::identity;
 use super::plan::{Held, Plan};
-use super::{filter, guard};
 
 /// The first argument that asks for this mode, and the second one when the program may start others.
 pub(super) const MODE: &str = "confine-exec";
@@ -33,19 +32,6 @@ const MAX_PLAN: u64 = 16 << 20;
 /// The newest rules that are asked for; kernels that know fewer apply those. Without the first ones nothing runs.
 const NEWEST: ABI = ABI::V6;
 const NEEDED: ABI = ABI::V1;
-
-/// Confines this process and becomes the program, if the command line asks for it; call it before anything else. Returns
-/// only when it was not asked, or failed.
-#[must_use]
-pub fn confined(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    if arguments.nth(1)? != MODE {
-        return None;
-    }
-    let children = arguments.next().is_some_and(|word| word == CHILDREN);
-    let Err(words) = if children { guard::guard_program() } else { become_program() };
-    write_last_words(&words);
-    Some(ExitCode::from(FAILED))
-}
 
 pub(super) fn write_last_words(words: &str) {
     let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{words}");
@@ -70,7 +56,7 @@ pub(super) fn wanted(setting: Landlock, found: bool) -> Result<bool, String> {
 }
 
 /// For a program that starts no other: it becomes this process, which ends with the gateway.
-fn become_program() -> Result<Infallible, String> {
+pub(super) fn become_program() -> Result<Infallible, String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| format!("death signal: {e}"))?;
     close_inherited()?;
     // The kernel takes long to learn the filter; it forbids nothing that is done from here on.

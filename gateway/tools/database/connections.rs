@@ -1,0 +1,148 @@
+//! The databases that the tools share: which there are, what may be asked of each, and how.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_policy::sql::{Dialect, Functions, Kind, Spec, Sql};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use super::answer::{Answer, Ask};
+use super::config::Limits;
+use super::embedded::{Embedded, Owner};
+use super::{hint, mysql, postgres, sqlite};
+use crate::tool::{Arguments, ToolError, list_schema};
+
+/// The name of the embedded database among the connections.
+pub const EMBEDDED: &str = "embedded";
+/// Most tables, or columns of one, that are told at once.
+pub(super) const MAX_ROWS: usize = 2000;
+/// Most parameters of a statement.
+const MAX_PARAMETERS: usize = 500;
+
+/// What all tools of the server share.
+pub(super) struct Shared {
+    pub(super) links: BTreeMap<String, Link>,
+    pub(super) default: String,
+    pub(super) limits: Limits,
+    pub(super) embedded: Option<Embedded>,
+}
+
+/// One connection, with the rule for its statements.
+pub(super) struct Link {
+    pub(super) rule: Arc<Sql>,
+    pub(super) dialect: Dialect,
+    pub(super) place: Reached,
+}
+
+pub(super) enum Reached {
+    Postgres(postgres::Postgres),
+    Mysql(mysql::Mysql),
+    Sqlite(sqlite::Sqlite),
+    /// The caller's own file.
+    Embedded(Embedded, Arc<Semaphore>),
+}
+
+pub(super) fn rule(dialect: Dialect, functions: &[String]) -> Result<Arc<Sql>, String> {
+    let functions = Functions { allow: functions.to_vec(), deny: Vec::new() };
+    Sql::compile(&Spec { dialect, functions, ..Spec::default() }).map(Arc::new)
+}
+
+/// Names and types of columns.
+pub(super) fn columns_schema() -> Value {
+    list_schema(json!({"name": {"type": "string"}, "type": {"type": "string"}}), &["name", "type"])
+}
+
+impl Shared {
+    /// The connection that a call names, and its owner's part of it.
+    pub(super) fn link(&self, arguments: &Arguments) -> Result<&Link, ToolError> {
+        let name = arguments.maybe_text("connection").unwrap_or(&self.default);
+        let known = || self.links.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        self.links
+            .get(name)
+            .ok_or_else(|| ToolError::new(format!("there is no connection of this name; there are: {}", known())))
+    }
+
+    pub(super) fn embedded(&self) -> Result<&Embedded, ToolError> {
+        self.embedded.as_ref().ok_or_else(|| ToolError::new("there is no embedded database"))
+    }
+
+    /// A statement of the caller's.
+    pub(super) fn ask(&self, sql: String, arguments: &Arguments) -> Result<Ask, ToolError> {
+        let parameters = arguments.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let timeout = arguments.maybe_whole("timeout_ms").map_or(self.limits.timeout, Duration::from_millis);
+        let rows = arguments.maybe_whole("limit").and_then(|rows| usize::try_from(rows).ok());
+        Ok(Ask {
+            sql,
+            parameters,
+            max_rows: rows.unwrap_or(self.limits.max_rows).min(self.limits.max_rows),
+            max_bytes: self.limits.max_bytes,
+            timeout: timeout.min(self.limits.max_timeout),
+            own: false,
+        })
+    }
+
+    /// A fixed statement of ours.
+    pub(super) fn own(&self, sql: &str, parameters: Vec<Value>) -> Ask {
+        Ask {
+            sql: sql.to_owned(),
+            parameters,
+            max_rows: MAX_ROWS,
+            max_bytes: self.limits.max_bytes,
+            timeout: self.limits.timeout,
+            own: true,
+        }
+    }
+
+    /// The argument that chooses a connection.
+    pub(super) fn connection_schema(&self) -> Value {
+        let names: Vec<&String> = self.links.keys().collect();
+        json!({"type": "string", "enum": names, "default": self.default, "description": "Which database"})
+    }
+
+    pub(super) fn timeout_schema(&self) -> Value {
+        let (most, default) = (self.limits.max_timeout.as_millis(), self.limits.timeout.as_millis());
+        json!({
+            "type": "integer", "minimum": 1, "maximum": u64::try_from(most).unwrap_or(u64::MAX),
+            "default": u64::try_from(default).unwrap_or(u64::MAX), "description": "How long the statement may run"
+        })
+    }
+
+    pub(super) fn parameters_schema() -> Value {
+        json!({
+            "type": "array", "maxItems": MAX_PARAMETERS, "default": [],
+            "items": {"type": ["string", "number", "boolean", "null"]},
+            "description": "Values for $1, $2 … (PostgreSQL) or ? (MySQL, SQLite), in order"
+        })
+    }
+
+    /// How long a tool may take in all: its statement, and the way there and back.
+    pub(super) fn patience(&self) -> Duration {
+        self.limits.max_timeout + Duration::from_secs(10)
+    }
+}
+
+impl Link {
+    /// Refuses what is no harmless SELECT, nor the plan of one.
+    pub(super) fn check(&self, sql: &str) -> Result<Kind, ToolError> {
+        self.rule.check(sql).map(|checked| checked.kind).map_err(|refusal| match hint::hint(self.dialect, sql) {
+            Some(hint) => ToolError(format!("{}; {hint}", refusal.0)),
+            None => ToolError(refusal.0),
+        })
+    }
+
+    /// Runs a statement in the database, for a caller.
+    pub(super) async fn run(&self, ask: &Ask, owner: Option<&Owner>) -> Result<Answer, ToolError> {
+        match &self.place {
+            Reached::Postgres(postgres) => postgres.run(ask).await,
+            Reached::Mysql(mysql) => mysql.run(ask).await,
+            Reached::Sqlite(sqlite) => sqlite.run(ask).await,
+            Reached::Embedded(embedded, places) => {
+                let path = owner.and_then(|owner| embedded.file(owner));
+                let (rule, places) = (Arc::clone(&self.rule), Arc::clone(places));
+                sqlite::Sqlite { path, rule, patience: embedded.patience(), places }.run(ask).await
+            }
+        }
+    }
+}
