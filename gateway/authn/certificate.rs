@@ -119,7 +119,8 @@ fn distinguished(name: &X509Name<'_>) -> Option<String> {
 
 /// One attribute by RFC 4514, sections 2.3 and 2.4: its short name, if that is its alone, and its text, else its DER.
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> Option<String> {
-    let (kind, value) = (attribute.attr_type(), attribute.attr_value());
+    let kind = attribute.attr_type();
+    let value = attribute.attr_value();
     let name = oid2abbrev(kind, oid_registry()).ok().filter(|name| oid_registry().iter_by_sn(*name).count() <= 1);
     let name = name.map_or_else(|| kind.to_id_string(), str::to_owned);
     let utf8 = || std::str::from_utf8(value.data).ok();

@@ -49,7 +49,8 @@ impl Key {
     /// # Errors
     /// [`NoRandomness`].
     pub fn mint(now: u64) -> Result<(Self, String), NoRandomness> {
-        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        let mut id = [0; ID_BYTES];
+        let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut id).map_err(|_| NoRandomness)?;
         getrandom::fill(&mut secret).map_err(|_| NoRandomness)?;
         let id = hex::encode(&id);

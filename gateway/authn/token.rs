@@ -133,7 +133,8 @@ impl Tokens {
             // Read before the keys: if they change meanwhile, the token is verified again.
             let generation = issuer.generation();
             let keys = issuer.keys();
-            let (id, algorithm) = (parts.header.kid.as_deref(), parts.header.alg);
+            let id = parts.header.kid.as_deref();
+            let algorithm = parts.header.alg;
             let fitting = keys.as_ref().map(|keys| jwks::fitting(keys, id, algorithm)).unwrap_or_default();
             if !fitting.is_empty() {
                 let good = |key: &&jwks::Key| {
@@ -193,7 +194,9 @@ impl<'a> Parts<'a> {
 
     /// What a good signature leaves to check: times and audience, then who it is.
     fn accept(&self, issuer: &Arc<Issuer>, generation: u64, needs: &Needs) -> Result<Verified, Refused> {
-        let (now, skew, config) = (now(), issuer.config.skew.as_secs(), &issuer.config);
+        let now = now();
+        let skew = issuer.config.skew.as_secs();
+        let config = &issuer.config;
         let identity = claims::identity(&self.claims, &config.issuer, &config.claims, needs);
         let expires = seconds(self.claims.get("exp")).ok_or(Unknown::Invalid)?;
         if expires.saturating_add(skew) <= now {

@@ -100,7 +100,8 @@ impl Expand<'_> {
             return Ok((self.file(file).map_err(refuse)?, true));
         }
         let mut out = String::new();
-        let (mut rest, mut referenced) = (text, false);
+        let mut rest = text;
+        let mut referenced = false;
         while let Some(at) = rest.find("${") {
             let (before, after) = rest.split_at(at);
             if let Some(escaped) = before.strip_suffix('$') {

@@ -120,7 +120,8 @@ impl Reader<'_> {
             }
             time.flatten()
         };
-        let (created, expires) = (time("created", raw.created.as_ref()), time("expires", raw.expires.as_ref()));
+        let created = time("created", raw.created.as_ref());
+        let expires = time("expires", raw.expires.as_ref());
         let revoked = time("revoked", raw.revoked.as_ref());
         let texts = |all: Vec<Text>| all.into_iter().map(|text| text.0).collect();
         Key {

@@ -185,7 +185,8 @@ impl Form<File> {
             Some(Value::List(items)) => items.len(),
             _ => 0,
         };
-        let (mut policies, mut places) = (Vec::new(), Vec::new());
+        let mut policies = Vec::new();
+        let mut places = Vec::new();
         for at in 0..all {
             let keys = ["policies".to_owned(), at.to_string()];
             let policy = if gone.contains(&keys.to_vec()) { None } else { left.next() };

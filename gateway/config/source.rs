@@ -24,7 +24,8 @@ const DEFAULT_FILES: [&str; 4] = ["lockgate.yaml", "lockgate.yml", "lockgate.tom
 /// The configuration file of a folder, if it has one; two of them are a mistake, not a choice.
 pub fn locate(folder: &Path) -> Result<Option<PathBuf>, Problem> {
     let mut found = DEFAULT_FILES.iter().map(|name| folder.join(name)).filter(|path| path.is_file());
-    let (first, second) = (found.next(), found.next());
+    let first = found.next();
+    let second = found.next();
     match (first, second) {
         (Some(first), Some(second)) => {
             let what = format!("there is {} too", file_name(&second));

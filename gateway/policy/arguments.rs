@@ -72,7 +72,8 @@ impl Arguments {
         if rules.len() > MAX_NAMED {
             return Err(vec![(vec![], format!("names more than {MAX_NAMED} arguments"))]);
         }
-        let (mut all, mut mistakes) = (Vec::new(), Vec::new());
+        let mut all = Vec::new();
+        let mut mistakes = Vec::new();
         for (at, spec) in rules {
             match Rule::compile(at, spec, effect) {
                 Ok(rule) => all.push(rule),

@@ -233,7 +233,8 @@ impl Case {
             category: self.category.as_deref().or(asked.category.as_deref()),
             annotations: self.annotations.or(asked.annotations).unwrap_or_default(),
         };
-        let (subject, endpoint) = (self.subject.subject(), self.at.as_deref().unwrap_or("/mcp"));
+        let subject = self.subject.subject();
+        let endpoint = self.at.as_deref().unwrap_or("/mcp");
         let question = Question { subject: &subject, endpoint, target: &target };
         let written = self.arguments.as_ref().map(Value::to_string);
         let text = self.text.as_ref().or(written.as_ref());
@@ -329,7 +330,9 @@ pub fn schema() -> Value {
 
 /// The words of a text; quotes keep blanks, and each other, in a word.
 fn quoted_words(text: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut word, mut open) = (Vec::new(), None::<String>, None);
+    let mut words = Vec::new();
+    let mut word = None::<String>;
+    let mut open = None;
     for c in text.chars() {
         match (open, c) {
             (Some(quote), c) if c == quote => open = None,

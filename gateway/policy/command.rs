@@ -73,7 +73,9 @@ impl Command {
             programs.insert(name.clone(), Program { model, runs_code: opted_in });
         }
         let roots = spec.roots.iter().map(|root| paths::root(root)).collect::<Result<_, _>>()?;
-        let (form, max_bytes, max_arguments) = (spec.form, spec.max_bytes, spec.max_arguments);
+        let form = spec.form;
+        let max_bytes = spec.max_bytes;
+        let max_arguments = spec.max_arguments;
         Ok(Self { form, programs, roots, max_bytes, max_arguments })
     }
 
@@ -149,7 +151,8 @@ impl Command {
         let arguments = argv.split_off(1);
         let name = argv.swap_remove(0);
         if arguments.len() > self.max_arguments {
-            let (found, most) = (arguments.len(), self.max_arguments);
+            let found = arguments.len();
+            let most = self.max_arguments;
             return Err(Refusal(format!("the command has {found} arguments; at most {most} are allowed")));
         }
         let Some(program) = self.programs.get(&name) else { return Err(self.unknown(&name)) };

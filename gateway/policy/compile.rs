@@ -33,7 +33,8 @@ pub struct Mistake {
 
 /// Every policy of a configuration, in the order of their names.
 pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
-    let (mut rules, mut mistakes) = (Vec::new(), Vec::new());
+    let mut rules = Vec::new();
+    let mut mistakes = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();
     for policy in lists::policies(&config.lists, config.documents.is_empty()) {
         match rule(&policy, policy.name.clone()) {

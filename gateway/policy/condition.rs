@@ -101,7 +101,8 @@ impl Condition {
 
     /// Which argument it could not be evaluated for, in words for whoever sent it; nothing when that was something else.
     pub(crate) fn amiss(&self, world: World<'_>) -> Option<String> {
-        let (failed, arguments) = (self.run(world).err()?, world.arguments?);
+        let failed = self.run(world).err()?;
+        let arguments = world.arguments?;
         let members = &self.findings.members;
         // What it goes through on its way to others is not what it takes.
         let last =

@@ -80,7 +80,8 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
             config.documents.iter().flat_map(|file| file.policies.iter().map(|entry| (entry, file.name.as_str())));
         entries.map(|(entry, file)| (entry.policy.name.as_str(), (entry, file))).collect()
     }
-    let (was, is) = (named(old), named(new));
+    let was = named(old);
+    let is = named(new);
     let mut lines = Vec::new();
     for (name, (entry, file)) in &is {
         match was.get(name) {
@@ -94,7 +95,8 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
     lines.extend(
         was.iter().filter(|(name, _)| !is.contains_key(*name)).map(|(name, (_, file))| format!("- {name} ({file})")),
     );
-    let (was, is) = (&old.lists, &new.lists);
+    let was = &old.lists;
+    let is = &new.lists;
     let calls = |rate: Option<u32>| rate.map_or_else(|| "none".into(), |rate| rate.to_string());
     for (key, old, new) in [
         ("servers", was.servers.written(), is.servers.written()),

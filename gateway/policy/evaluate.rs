@@ -132,7 +132,8 @@ impl Policy {
         let mut refused = None;
         for rule in allows.iter().filter_map(|&at| self.rule(at)) {
             let denied = |reason| Denied { rule: Arc::clone(&rule.name), reason };
-            let (mut own, before) = (arguments.clone(), pass.edits.len());
+            let mut own = arguments.clone();
+            let before = pass.edits.len();
             let checked = match rule.undisguised(arguments) {
                 Err(refusal) => Err(refusal),
                 Ok(()) => match (self.holds(rule, question, arguments), &rule.arguments) {

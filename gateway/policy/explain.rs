@@ -66,7 +66,8 @@ impl Policy {
         let read = arguments::read(text);
         // One that denies sees what the one that allows has put in; one in dry run what the server gets.
         let permitted = self.permitted(&self.verdict(&class, question), question, text);
-        let (mut policies, mut changes) = (Vec::new(), Vec::new());
+        let mut policies = Vec::new();
+        let mut changes = Vec::new();
         // Another policy that allows it would change nothing while one denies it.
         let mut denied = false;
         for rule in self.rules.iter().filter(|rule| rule.what.methods.is_none()) {
@@ -160,7 +161,8 @@ fn step(rule: &Rule, says: &Says, target: &Target<'_>) -> Option<Step> {
         Effect::Allow => "allow",
         Effect::Deny => "deny",
     };
-    let (policy, place) = (rule.name.to_string(), rule.place.clone());
+    let policy = rule.name.to_string();
+    let place = rule.place.clone();
     Some(Step { policy, place, effect, dry_run: rule.dry_run, says: words })
 }
 

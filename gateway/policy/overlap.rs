@@ -50,7 +50,8 @@ fn gets_past(other: &Rule, rule: &Rule) -> bool {
     let mut who =
         who.map(|((_, other), (_, own))| other.is_none() || own.is_some() && meet(other.as_ref(), own.as_ref()));
     let anonymous = other.who.anonymous.is_none() || other.who.anonymous == rule.who.anonymous;
-    let (a, b) = (&other.what, &rule.what);
+    let a = &other.what;
+    let b = &rule.what;
     let lists = [(&a.categories, &b.categories), (&a.endpoints, &b.endpoints), (&a.servers, &b.servers)];
     who.all(|fits| fits)
         && anonymous

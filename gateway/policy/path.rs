@@ -112,7 +112,9 @@ impl Path {
         }
         let allow = Allowed::compile(&spec.allow, &roots).map_err(|words| format!("allow: {words}"))?;
         let deny = Denied::compile(&spec.deny, &roots).map_err(|words| format!("deny: {words}"))?;
-        let (allow_root, literal, uris) = (spec.allow_root, spec.literal, spec.uris);
+        let allow_root = spec.allow_root;
+        let literal = spec.literal;
+        let uris = spec.uris;
         Ok(Self { roots, base, allow, deny, allow_root, literal, uris, max_bytes: spec.max_bytes })
     }
 

@@ -73,7 +73,8 @@ impl Index {
 
     /// The policies with a pattern that fits one of the names.
     pub(crate) fn fits(&self, size: usize, names: impl Iterator<Item = impl AsRef<str>>) -> BitSet {
-        let (mut fits, mut hits) = (BitSet::none(size), Vec::new());
+        let mut fits = BitSet::none(size);
+        let mut hits = Vec::new();
         for name in names {
             let name = Candidate::new(name.as_ref());
             for set in self.sets.iter().filter(|set| set.globs.is_match_candidate(&name)) {

@@ -128,7 +128,8 @@ impl Policy {
 
     fn find(&self, subject: &Subject<'_>, endpoint: &str) -> Class {
         let mut bits = self.index.concerning(subject, endpoint);
-        let (mut broken, mut personal) = (Vec::new(), false);
+        let mut broken = Vec::new();
+        let mut personal = false;
         for at in bits.clone().iter() {
             let Some(rule) = self.rule(at) else { continue };
             let Some(when) = &rule.when else { continue };
@@ -277,7 +278,9 @@ fn state<'a>(failed: Option<&(u32, String)>, rules: impl Iterator<Item = (u32, &
     if let Some((at, words)) = failed {
         return State::Hidden(Hidden { rule: Some(*at), failure: Some(words.clone()) });
     }
-    let (mut open, mut allows, mut guards) = (None, Vec::new(), Vec::new());
+    let mut open = None;
+    let mut allows = Vec::new();
+    let mut guards = Vec::new();
     for (at, rule) in rules {
         let late = rule.arguments.is_some() || !rule.is_settled_early();
         match (rule.effect, late) {

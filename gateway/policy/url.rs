@@ -229,7 +229,8 @@ impl Url {
         if self.paths.iter().any(below) {
             Ok(())
         } else {
-            let (path, paths) = (text::shown(parsed), host::some_of(&self.paths));
+            let path = text::shown(parsed);
+            let paths = host::some_of(&self.paths);
             Err(refusal(format!("the path {path} is not allowed on this host: use one below {paths}")))
         }
     }

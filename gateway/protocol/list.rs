@@ -35,7 +35,10 @@ const MAX_ITEMS: usize = 100_000;
 pub fn items(text: &Bytes, span: Span, form: &Form, max_depth: usize) -> Result<(Vec<Raw>, Vec<String>), Flaw> {
     let array = span.of(text);
     let mut scanner = Scanner::new(array, max_depth)?;
-    let (mut items, mut nameless, mut bad, mut more) = (Vec::new(), 0_usize, Vec::new(), 0_usize);
+    let mut items = Vec::new();
+    let mut nameless = 0_usize;
+    let mut bad = Vec::new();
+    let mut more = 0_usize;
     let mut tell = |words: String| if bad.len() < TOLD { bad.push(words) } else { more += 1 };
     scanner.array(&mut |s| {
         if items.len() >= MAX_ITEMS {

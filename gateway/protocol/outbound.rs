@@ -70,7 +70,8 @@ impl Outbound<'_> {
                 if *name == *b"_meta" || self.replaced.iter().any(|(other, _)| *other.as_bytes() == *name) {
                     continue;
                 }
-                let (key, value) = (member.key.of(text), member.value.of(text));
+                let key = member.key.of(text);
+                let value = member.value.of(text);
                 if gap.is_none() && value.len() >= COPIED {
                     gap = Some((params.leave(key), member.value.range()));
                 } else {

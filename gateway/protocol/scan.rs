@@ -207,7 +207,8 @@ impl<'a> Scanner<'a> {
             if !old.escaped && !new.escaped && old.key.end - old.key.start != new.key.end - new.key.start {
                 continue;
             }
-            let (old_name, new_name) = (old.name_bytes(self.text), new.name_bytes(self.text));
+            let old_name = old.name_bytes(self.text);
+            let new_name = new.name_bytes(self.text);
             if old_name.eq_ignore_ascii_case(&new_name) {
                 if old_name == new_name {
                     return Err(Flaw { what: Fault::Duplicate, at: offset(at) });

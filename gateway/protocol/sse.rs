@@ -217,7 +217,8 @@ impl<A: Assembly> Decoder<A> {
     fn dispatch(&mut self) -> Option<Event> {
         self.used = 0;
         let event = self.event.take().filter(|name| !name.is_empty() && name != "message");
-        let (id, retry) = (self.id.take(), self.retry.take());
+        let id = self.id.take();
+        let retry = self.retry.take();
         let data = match std::mem::replace(&mut self.data, Data::None) {
             Data::None if id.is_none() && retry.is_none() => return None,
             Data::None => Bytes::new(),

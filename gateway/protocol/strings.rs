@@ -20,7 +20,8 @@ pub enum Place<'a> {
 pub fn rewrite(text: &[u8], change: &mut dyn FnMut(Place<'_>, &str) -> Option<String>) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let mut key = String::new();
-    let (mut at, mut copied) = (0, 0);
+    let mut at = 0;
+    let mut copied = 0;
     while let Some(start) = text.get(at..).and_then(|rest| memchr::memchr(b'"', rest)).map(|found| at + found) {
         let Some(end) = end_of(text, start + 1) else { break };
         let decoded = unescape(text.get(start + 1..end).unwrap_or_default());

@@ -112,7 +112,8 @@ impl Builtin {
             match made {
                 None => running.servers.remove(category),
                 Some(made) => {
-                    let (registry, events) = (Arc::clone(&self.registry), self.about.events.clone());
+                    let registry = Arc::clone(&self.registry);
+                    let events = self.about.events.clone();
                     let server = Server::start(category, &self.about.version, made, registry, events);
                     running.servers.insert(category, server)
                 }

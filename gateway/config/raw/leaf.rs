@@ -133,7 +133,8 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64, const DEFAULT: u64> Deseriali
                 0 if MIN > 0 => "leave it out for none".to_string(),
                 _ => format!("the default is {}", U::say(DEFAULT)),
             };
-            let (min, max) = (U::say(MIN), U::say(MAX));
+            let min = U::say(MIN);
+            let max = U::say(MAX);
             return Err(de::Error::custom(format!("must be from {min} to {max}{HINT}{hint}")));
         }
         Ok(Self { value: u64::try_from(number).unwrap_or(MAX), unit: PhantomData })

@@ -84,7 +84,8 @@ pub fn conventional(env: &BTreeMap<String, String>, listen: &str, problems: &mut
             root.put(&path, Node::text(value, Place::Variable((*name).to_string())));
         }
     }
-    let (host, port) = (set("MCP_HOST"), set("MCP_PORT"));
+    let host = set("MCP_HOST");
+    let port = set("MCP_PORT");
     if host.is_none() && port.is_none() {
         return root;
     }

@@ -48,7 +48,9 @@ fn needs_quotes(text: &str, at: Location) -> bool {
     let read: Vec<char> = line.chars().take(number(at.column()).unwrap_or_default().saturating_add(1)).collect();
     let blank = |at: usize| read.get(at).is_none_or(|c| c.is_whitespace());
     // Where values begin: in quotes nothing does.
-    let (mut begins, mut quote, mut fresh) = (None, None, true);
+    let mut begins = None;
+    let mut quote = None;
+    let mut fresh = true;
     for (at, &c) in read.iter().enumerate() {
         match quote {
             Some(open) => quote = (c != open).then_some(open),

@@ -113,7 +113,8 @@ impl Check<'_> {
                 }
             }
         };
-        let (cert, key) = (need("cert", raw.cert.as_ref()), need("key", raw.key.as_ref()));
+        let cert = need("cert", raw.cert.as_ref());
+        let key = need("key", raw.key.as_ref());
         let clients = raw.client_ca.as_ref().map(|file| lockgate_listener::Clients {
             ca: self.file(&["http", "tls", "client_ca"], file),
             required: raw.client_auth == raw::ClientAuth::Required,

@@ -49,7 +49,8 @@ impl Check<'_> {
 
     /// Whether what is configured lets the right people in.
     fn admission(&mut self, config: &authn::Config) {
-        let (path, damaged) = (["auth", "anonymous"], self.layers.damaged(&["auth"]));
+        let path = ["auth", "anonymous"];
+        let damaged = self.layers.damaged(&["auth"]);
         if config.anonymous == authn::Anonymous::Everywhere && !config.scopes.required.is_empty() {
             let hint = "take it out, or take out `auth.scopes.required`";
             self.warning(&path, "callers without a credential have no scopes, so they are refused", hint);

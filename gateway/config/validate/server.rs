@@ -219,7 +219,8 @@ impl Check<'_> {
         if raw.transport == Some(raw::Transport::Stdio) {
             self.error(&["servers", slug, "transport"], "a `url` is reached over `http` or `sse`", "take it out");
         }
-        let (url, headers) = (self.server_url(slug, url), self.headers(slug, &raw.headers));
+        let url = self.server_url(slug, url);
+        let headers = self.headers(slug, &raw.headers);
         let url = url?;
         if url.scheme() == "http" && headers.contains_key("authorization") && !super::is_local(&url) {
             let key = ["servers", slug, "url"];

@@ -96,7 +96,8 @@ impl Bounds {
     }
 
     fn length(&self, value: &Value) -> Result<(), Refusal> {
-        let (min, max) = (self.spec.min_length, self.spec.max_length);
+        let min = self.spec.min_length;
+        let max = self.spec.max_length;
         if min.or(max).is_none() {
             return Ok(());
         }
@@ -114,7 +115,8 @@ impl Bounds {
     }
 
     fn range(&self, value: &Value) -> Result<(), Refusal> {
-        let (min, max) = (self.spec.min.as_ref(), self.spec.max.as_ref());
+        let min = self.spec.min.as_ref();
+        let max = self.spec.max.as_ref();
         if min.or(max).is_none() {
             return Ok(());
         }

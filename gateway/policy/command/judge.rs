@@ -28,7 +28,8 @@ pub(super) fn arguments(model: &Model, arguments: &[String]) -> Result<(Vec<Stri
 /// Goes on with the model of a subcommand where there is one; at most as often as models are deep.
 fn walk(model: &Model, arguments: &[String], found: &mut Found) -> Result<(), Refusal> {
     if !arguments.starts_with(&model.begins_with) {
-        let (name, words) = (&model.name, model.begins_with.join(" "));
+        let name = &model.name;
+        let words = model.begins_with.join(" ");
         return Err(Refusal(format!("`{name}` has to be called as `{name} {words}`, with the rest behind that")));
     }
     let mut at = model.begins_with.len();
@@ -129,7 +130,9 @@ fn option(
         )));
     }
     if !kind.fits(text) {
-        let (program, shown, words) = (&model.name, quoted(text), kind.words());
+        let program = &model.name;
+        let shown = quoted(text);
+        let words = kind.words();
         return Err(Refusal(format!("`{program} {name}` must have {words} as its value, received {shown}")));
     }
     if *kind == Kind::Path {
@@ -177,7 +180,8 @@ fn operands(model: &Model, found: &mut Found) -> Result<(), Refusal> {
 }
 
 fn not_allowed(model: &Model, flag: &str) -> Refusal {
-    let (program, shown) = (&model.name, quoted(flag));
+    let program = &model.name;
+    let shown = quoted(flag);
     Refusal(match model.danger(flag) {
         Some(why) => format!("the option {shown} of `{program}` is not allowed: it {why}; leave it out"),
         None => format!("the option {shown} of `{program}` is not allowed here; leave it out, or use another in full"),

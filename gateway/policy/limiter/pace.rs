@@ -74,7 +74,8 @@ impl ShrinkableKeyedStateStore<u64> for Counts {
 impl Pace {
     pub(super) fn new(rate: Rate) -> Option<Self> {
         let quota = governor::Quota::with_period(each(rate))?.allow_burst(rate.2);
-        let (counts, clock) = (Counts::default(), DefaultClock::default());
+        let counts = Counts::default();
+        let clock = DefaultClock::default();
         // Before the limiter's own: what has not come back by a hair counts as used.
         let start = clock.now();
         Some(Self {
@@ -93,7 +94,8 @@ impl Pace {
     /// it for the next change. Looks at every key once.
     pub(super) fn changed_to(&self, rate: Rate) -> Option<Self> {
         let new = Self::new(rate)?;
-        let (now, every) = (self.now(), nanos(self.rate));
+        let now = self.now();
+        let every = nanos(self.rate);
         let mut all: HashMap<u64, u64> = HashMap::new();
         for entry in self.counts.0.iter() {
             let (key, state) = entry.pair();

@@ -36,7 +36,8 @@ impl Globs {
 
     /// Whether one fits the path, or a folder on the way that is in the root.
     fn hold(&self, names: impl Iterator<Item = String>, root: usize) -> bool {
-        let (mut whole, mut below) = (String::new(), String::new());
+        let mut whole = String::new();
+        let mut below = String::new();
         for (at, name) in names.enumerate() {
             whole.push('/');
             whole.push_str(&name);

@@ -155,7 +155,8 @@ fn look(place: &str, text: &str, findings: &mut Vec<Finding>) {
 
 /// Where the first run of at least `least` such characters begins.
 fn run(text: &str, least: usize, is_one: impl Fn(char) -> bool) -> Option<usize> {
-    let (mut start, mut count) = (0, 0);
+    let mut start = 0;
+    let mut count = 0;
     for (at, c) in text.char_indices() {
         if !is_one(c) {
             count = 0;

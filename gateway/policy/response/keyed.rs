@@ -34,7 +34,9 @@ impl Keyed {
         let mut changed = false;
         let out = self.0.replace_all(text, |found: &Captures<'_>| {
             let part = |name: &str| found.name(name).map_or("", |part| part.as_str());
-            let (head, between, value) = (part("head"), part("between"), part("value"));
+            let head = part("head");
+            let between = part("between");
+            let value = part("value");
             let is_place = PLACES.iter().any(|place| head.to_ascii_lowercase().contains(place));
             let long = found.name("sure").is_some() || value.len() >= UNSURE && !is_place;
             if !long || !part("after").is_empty() || !looks_secret(value) {
@@ -51,7 +53,8 @@ impl Keyed {
 fn looks_secret(value: &str) -> bool {
     let value = value.trim_end_matches(['.', ',', '!', '?', ':', '*', '|']);
     let is = |test: fn(char) -> bool| value.chars().any(test);
-    let (letters, digits) = (is(|c| c.is_alphabetic()), is(|c| c.is_ascii_digit()));
+    let letters = is(|c| c.is_alphabetic());
+    let digits = is(|c| c.is_ascii_digit());
     let signs = is(|c| matches!(c, '!' | '@' | '#' | '%' | '^' | '&' | '*' | '+' | '?' | '~' | '|' | '$'));
     let is_number = !letters && value.chars().all(|c| c.is_ascii_digit());
     let mixed = letters && (digits || signs) || is_number;

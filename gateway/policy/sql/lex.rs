@@ -271,7 +271,8 @@ impl Lexer<'_> {
 /// Where the comment of PostgreSQL that goes on with this text ends; comments in it have ends of their own.
 fn nested_comment(inside: &str) -> Option<usize> {
     let bytes = inside.as_bytes();
-    let (mut at, mut open) = (0, 1);
+    let mut at = 0;
+    let mut open = 1;
     while at + 1 < bytes.len() {
         match &bytes[at..at + 2] {
             b"/*" => {

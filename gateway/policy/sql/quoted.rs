@@ -118,7 +118,9 @@ fn unescaped(text: &str, escape: char) -> Option<String> {
 
 fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, Refusal> {
     let rest = &lexer.rest()[1..];
-    let (mut text, mut characters, mut backslashes) = (String::new(), rest.char_indices().peekable(), 0);
+    let mut text = String::new();
+    let mut characters = rest.char_indices().peekable();
+    let mut backslashes = 0;
     while let Some((at, character)) = characters.next() {
         let escaped = backslashes % 2 == 1;
         backslashes = if character == '\\' { backslashes + 1 } else { 0 };
@@ -144,7 +146,8 @@ fn body(lexer: &mut Lexer<'_>, quote: char, escapes: Escapes) -> Result<String, 
 /// A name in quotes, decoded.
 pub(super) fn name(lexer: &mut Lexer<'_>, open: char, close: char) -> Result<Token, Refusal> {
     let rest = &lexer.rest()[1..];
-    let (mut text, mut characters) = (String::new(), rest.char_indices().peekable());
+    let mut text = String::new();
+    let mut characters = rest.char_indices().peekable();
     while let Some((at, character)) = characters.next() {
         if character == close {
             if open != close || characters.peek().is_none_or(|(_, next)| *next != close) {

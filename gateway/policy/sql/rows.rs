@@ -91,7 +91,8 @@ impl Rows {
     /// At the end of the statement.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if let Some((function, argument)) = self.given.iter().find(|(_, argument)| self.tables.contains(argument)) {
-            let (function, argument) = (short(function), short(argument));
+            let function = short(function);
+            let argument = short(argument);
             return no(format!(
                 "`{function}({argument})` is given a whole row, and may be another function then: write {argument}.column"
             ));
@@ -99,7 +100,8 @@ impl Rows {
         for (of, field) in &self.fields {
             let lacks = |function: &Function| function.known_as == *of && !function.columns.contains(field);
             if self.functions.iter().any(lacks) {
-                let (of, field) = (short(of), short(field));
+                let of = short(of);
+                let field = short(field);
                 return no(format!(
                     "`{of}.{field}` may be a call of a function: name the columns, as in FROM f(…) AS {of}({field})"
                 ));

@@ -149,7 +149,8 @@ pub(super) struct Hosts {
 
 impl Hosts {
     pub(super) fn compile(patterns: &[String], any: bool) -> Result<Self, String> {
-        let (mut exact, mut above) = (HashSet::new(), HashSet::new());
+        let mut exact = HashSet::new();
+        let mut above = HashSet::new();
         for pattern in patterns {
             let (set, name) = match pattern.strip_prefix("*.") {
                 Some(name) => (&mut above, name),

@@ -79,7 +79,8 @@ impl<'t> Walk<'t> {
     }
 
     fn object(&mut self, depth: usize, reach: Reach) {
-        let (mut names, mut kinds) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut kinds = Vec::new();
         let mut kept_before = false;
         let keep = self.keep_shallow && reach == Reach::Property && self.path.len() == 1;
         self.reader.open();

@@ -25,7 +25,8 @@ const fn known(length: usize) -> &'static [&'static str] {
 const _: () = {
     let mut length = 0;
     while length < 64 {
-        let (names, mut at) = (known(length), 0);
+        let names = known(length);
+        let mut at = 0;
         while at < names.len() {
             assert!(names[at].len() == length, "a name stands among those of another length");
             at += 1;

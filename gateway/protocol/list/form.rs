@@ -170,7 +170,8 @@ impl Form {
         let mut out = Vec::with_capacity(item.len() + 20);
         let mut object = Object::open(&mut out);
         for member in &members {
-            let (name, value) = (member.name(item), member.value.of(item));
+            let name = member.name(item);
+            let value = member.value.of(item);
             let known = self.members.iter().find(|(known, _)| *known == name);
             match known {
                 Some(_) if value == b"null" => {}

@@ -178,7 +178,8 @@ impl LogFile {
     /// the path is set aside, so that verifying finds it.
     #[allow(clippy::disallowed_methods, reason = "the trail's own files")]
     pub(super) fn renew(&mut self, tip: &Tip, seal: &Seal) -> io::Result<Option<Range>> {
-        let (from, mut to) = (self.first, tip.seq);
+        let from = self.first;
+        let mut to = tip.seq;
         match fs::metadata(&self.path) {
             Ok(left) if !left.is_file() => return Err(io::Error::other("it is no file")),
             Ok(left) if left.len() > 0 => {
@@ -256,7 +257,8 @@ fn cut(file: &File, at: u64) -> io::Result<u64> {
 
 /// The same in a file without a hash, if that can only be a first record whose writer ended in the middle of it.
 fn cut_first(file: &mut File) -> io::Result<u64> {
-    let (len, most) = (without_zeros(file, MAX_ZEROS)?, MAX_LINE as u64);
+    let len = without_zeros(file, MAX_ZEROS)?;
+    let most = MAX_LINE as u64;
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(len.min(most)).read_to_end(&mut bytes)?;

@@ -91,7 +91,9 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let skipped = file.seek(SeekFrom::Start(len.saturating_sub(MAX_END as u64)))?;
     let mut bytes = Vec::new();
     file.take(len - skipped).read_to_end(&mut bytes)?;
-    let (mut before, mut last, mut at) = (None, None, 0);
+    let mut before = None;
+    let mut last = None;
+    let mut at = 0;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
         // A writer may have ended right before the last break, which no hash is over.
@@ -102,7 +104,8 @@ pub(super) fn end(file: &mut File) -> io::Result<Option<End>> {
     let Some(last) = last.filter(|last| bytes.len() - last < MAX_SPAN) else { return Ok(None) };
     let Some(begin) = before.or((skipped == 0).then_some(0)) else { return Ok(None) };
     let lines = bytes.get(begin..last).unwrap_or_default();
-    let (unbroken, lines) = (!lines.ends_with(b"\n"), without_break(lines).to_vec());
+    let unbroken = !lines.ends_with(b"\n");
+    let lines = without_break(lines).to_vec();
     Ok(Some(End { lines, at: skipped + last as u64, unbroken }))
 }
 
@@ -114,7 +117,8 @@ fn without_break(line: &[u8]) -> &[u8] {
 /// up to `most`. More of them are left to somebody who knows what they are.
 pub(super) fn without_zeros(file: &mut File, most: u64) -> io::Result<u64> {
     let len = file.metadata()?.len();
-    let (least, mut end) = (len.saturating_sub(most + 1), len);
+    let least = len.saturating_sub(most + 1);
+    let mut end = len;
     while end > least {
         let begin = file.seek(SeekFrom::Start(end.saturating_sub(MAX_LINE as u64).max(least)))?;
         let mut bytes = Vec::new();
@@ -133,7 +137,8 @@ pub(super) fn beginning(file: &mut File, seal: &Seal) -> io::Result<Option<Begin
     file.seek(SeekFrom::Start(0))?;
     let mut bytes = Vec::new();
     file.take(2 * MAX_SPAN as u64).read_to_end(&mut bytes)?;
-    let (mut begin, mut at) = (0, 0);
+    let mut begin = 0;
+    let mut at = 0;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         at += line.len();
         if !is_closed(without_break(line)) {
@@ -162,7 +167,9 @@ pub(super) fn gone(
     tip: u64,
     seal: &Seal,
 ) -> io::Result<Option<Range>> {
-    let (mut next, mut said, mut holes) = (None, None, None);
+    let mut next = None;
+    let mut said = None;
+    let mut holes = None;
     for name in aside {
         let mut file = open(&numbered(path, *name), OpenOptions::new().read(true))?;
         let begin = beginning(&mut file, seal)?;

@@ -110,8 +110,10 @@ impl Trail {
             let _ = done.send(());
         };
         std::thread::Builder::new().name("audit".into()).spawn(run).map_err(failed)?;
-        let (on_full, arguments) = (config.on_full, config.arguments);
-        let (calls, ended) = (AtomicU64::new(0), Mutex::new(ended));
+        let on_full = config.on_full;
+        let arguments = config.arguments;
+        let calls = AtomicU64::new(0);
+        let ended = Mutex::new(ended);
         let refusals = Refusals::default();
         Ok(Self(Arc::new(Inner { shared, seal: seal(), on_full, arguments, calls, refusals, ended })))
     }
@@ -159,7 +161,8 @@ impl Trail {
     pub fn refuse(&self, refused: Refused<'_>) {
         let at = SystemTime::now();
         let second = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let (queue, refusals) = (&self.0.shared.queue, &self.0.refusals);
+        let queue = &self.0.shared.queue;
+        let refusals = &self.0.refusals;
         if !refusals.take(second) {
             refusals.counted.fetch_add(1, Relaxed);
             return;

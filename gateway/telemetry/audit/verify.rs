@@ -273,7 +273,8 @@ impl Verifier<'_> {
             self.kept_from = record.number("oldest").or(self.kept_from);
             self.stream = Some(record.text("output") != "file");
         }
-        let (seq, report) = (record.number("seq"), &mut self.report);
+        let seq = record.number("seq");
+        let report = &mut self.report;
         report.chains = report.chains.max(1);
         report.first = report.first.or(seq);
         report.records += 1;
@@ -290,7 +291,8 @@ impl Verifier<'_> {
     /// Holds the first record against what the trail says of its beginning.
     fn begin(&mut self) {
         let Some(first) = self.seen.filter(|first| *first > 1) else { return };
-        let (last, wanted) = (first - 1, self.kept_from.unwrap_or(u64::MAX).min(self.gone_from));
+        let last = first - 1;
+        let wanted = self.kept_from.unwrap_or(u64::MAX).min(self.gone_from);
         if self.extent == Extent::Whole && (wanted < first || !self.begun) {
             let what = if wanted < first {
                 format!(

@@ -79,7 +79,8 @@ impl Writer {
             tracing::error!(from, to, "records of the audit trail are missing that rotation did not remove");
         }
         self.open("start", found);
-        let (mut batch, mut idle) = (Batch::default(), 0);
+        let mut batch = Batch::default();
+        let mut idle = 0;
         while !self.closing {
             match idle {
                 0..LOOKS => std::thread::sleep(LOOK),
@@ -153,7 +154,9 @@ impl Writer {
 
     /// The first record of a file, or of a process.
     fn open(&mut self, why: &str, found: &Found) {
-        let (output, keyed, oldest) = (self.sink.name(), self.chain.seal().is_keyed(), self.sink.oldest());
+        let output = self.sink.name();
+        let keyed = self.chain.seal().is_keyed();
+        let oldest = self.sink.oldest();
         self.record("open", |out| {
             event::text(out, name!("why"), why);
             event::text(out, name!("output"), output);

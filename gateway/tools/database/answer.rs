@@ -139,7 +139,8 @@ pub(super) fn document(text: &str) -> Value {
 
 /// JSON text without blanks between its tokens.
 fn compact(text: &str) -> String {
-    let (mut inside, mut escaped) = (false, false);
+    let mut inside = false;
+    let mut escaped = false;
     text.chars()
         .filter(|character| {
             let keep = inside || !character.is_ascii_whitespace();

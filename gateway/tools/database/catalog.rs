@@ -196,7 +196,8 @@ impl Tool for Schema {
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
             let link = self.0.link(&arguments)?;
-            let (table, owner) = (arguments.text("table")?, Owner::of(&client));
+            let table = arguments.text("table")?;
+            let owner = Owner::of(&client);
             let names = || vec![link.schema(&arguments).into(), table.into()];
             let Statements { tables: _, columns, keys, indexes } = link.statements();
             let mut truncated = false;
@@ -213,7 +214,8 @@ impl Tool for Schema {
                 // MySQL and SQLite have no booleans of their own.
                 column["nullable"] = (column["nullable"] == 1 || column["nullable"] == true).into();
             }
-            let (keys, indexes) = (objects(keys).await?, objects(indexes).await?);
+            let keys = objects(keys).await?;
+            let indexes = objects(indexes).await?;
             Ok(json!({"table": table, "columns": columns, "keys": keys, "indexes": indexes, "truncated": truncated})
                 .into())
         })

@@ -102,7 +102,8 @@ impl Shared {
     }
 
     pub(super) fn timeout_schema(&self) -> Value {
-        let (most, default) = (self.limits.max_timeout.as_millis(), self.limits.timeout.as_millis());
+        let most = self.limits.max_timeout.as_millis();
+        let default = self.limits.timeout.as_millis();
         json!({
             "type": "integer", "minimum": 1, "maximum": u64::try_from(most).unwrap_or(u64::MAX),
             "default": u64::try_from(default).unwrap_or(u64::MAX), "description": "How long the statement may run"
@@ -140,7 +141,8 @@ impl Link {
             Reached::Sqlite(sqlite) => sqlite.run(ask).await,
             Reached::Embedded(embedded, places) => {
                 let path = owner.and_then(|owner| embedded.file(owner));
-                let (rule, places) = (Arc::clone(&self.rule), Arc::clone(places));
+                let rule = Arc::clone(&self.rule);
+                let places = Arc::clone(places);
                 sqlite::Sqlite { path, rule, patience: embedded.patience(), places }.run(ask).await
             }
         }

@@ -83,7 +83,8 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn read(text: String) -> Result<Self, ToolError> {
-        let (mut records, mut record) = (Records::new(&text), Vec::new());
+        let mut records = Records::new(&text);
+        let mut record = Vec::new();
         records.next(&mut record).map_err(damaged)?;
         let names = header(&record)?;
         let mut seen = vec![Seen::default(); names.len()];
@@ -108,7 +109,8 @@ impl Sheet {
     /// What a table of these columns would change of the values, in words, if it is so.
     pub(super) fn misfit(&self, columns: &[(String, Kind)]) -> Option<String> {
         columns.iter().zip(&self.seen).find_map(|((name, kind), seen)| {
-            let (beyond, kind) = (seen.beyond(*kind)?, kind.word().to_ascii_lowercase());
+            let beyond = seen.beyond(*kind)?;
+            let kind = kind.word().to_ascii_lowercase();
             Some(format!(
                 "column {name} of the table is {kind}, and the CSV has {beyond} in it, which would be changed"
             ))

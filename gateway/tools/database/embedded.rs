@@ -60,7 +60,8 @@ pub(super) enum Mode {
 
 impl Embedded {
     pub(super) fn new(folder: PathBuf, limits: &Limits) -> Self {
-        let (patience, turn) = (limits.lock_timeout, limits.timeout.max(limits.lock_timeout));
+        let patience = limits.lock_timeout;
+        let turn = limits.timeout.max(limits.lock_timeout);
         Self { folder, max_bytes: limits.embedded_bytes, patience, turn, places: Arc::new(Semaphore::new(limits.pool)) }
     }
 

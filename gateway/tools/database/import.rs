@@ -83,8 +83,9 @@ impl Tool for Import {
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let (embedded, name, uri) =
-                (self.0.embedded()?, table(&arguments)?.to_owned(), arguments.text("uri")?.to_owned());
+            let embedded = self.0.embedded()?;
+            let name = table(&arguments)?.to_owned();
+            let uri = arguments.text("uri")?.to_owned();
             let mode = if arguments.text("mode")? == "append" { Mode::Append } else { Mode::Replace };
             let nobody = || ToolError::new("nobody in particular calls, so there is no resource to read");
             let sight = client.sight().ok_or_else(nobody)?;
@@ -161,7 +162,8 @@ impl Tool for Imports {
 
     fn run<'a>(&'a self, _: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
+            let embedded = self.0.embedded()?;
+            let owner = Owner::of(&client);
             let imports = blocking(embedded, embedded.place().await?, move |embedded| embedded.list(&owner)).await?;
             Ok(json!({"imports": imports}).into())
         })
@@ -187,7 +189,8 @@ impl Tool for DropImport {
 
     fn run<'a>(&'a self, arguments: Arguments, client: Client<'a>) -> BoxFuture<'a, Result<Output, ToolError>> {
         Box::pin(async move {
-            let (embedded, owner) = (self.0.embedded()?, Owner::of(&client));
+            let embedded = self.0.embedded()?;
+            let owner = Owner::of(&client);
             let name = table(&arguments)?.to_owned();
             let dropped = name.clone();
             blocking(embedded, embedded.place().await?, move |embedded| embedded.drop_table(&owner, &name)).await?;

@@ -128,14 +128,16 @@ impl Mysql {
 
     async fn attempt(&self, session: &mut Session, ask: &Ask) -> Result<Answer, Error> {
         let conn = &mut session.conn;
-        let (seconds, milliseconds) = (ask.timeout.as_secs_f64(), ask.timeout.as_millis());
+        let seconds = ask.timeout.as_secs_f64();
+        let milliseconds = ask.timeout.as_millis();
         let timeout = if session.mariadb {
             format!("max_statement_time = {seconds}")
         } else {
             format!("max_execution_time = {milliseconds}")
         };
         let lock = self.limits.lock_timeout.as_secs().max(1);
-        let (rows, text) = (ask.max_rows + 1, ask.max_bytes);
+        let rows = ask.max_rows + 1;
+        let text = ask.max_bytes;
         // Text is read as it was judged: MySQL's reset takes the server's own character set, in which (as in GBK) the end of a
         // letter may be a backslash or a backquote. MySQL would also cut off the texts that GROUP_CONCAT makes, at 1 KiB.
         conn.query_drop(format!(
@@ -244,7 +246,8 @@ fn json(value: Sql, field: &Field) -> Value {
             }
         }
         Sql::Time(negative, days, hours, minutes, seconds, micro) => {
-            let (sign, hours) = (if negative { "-" } else { "" }, days * 24 + u32::from(hours));
+            let sign = if negative { "-" } else { "" };
+            let hours = days * 24 + u32::from(hours);
             format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micro)).into()
         }
         Sql::Bytes(bytes) => match field.column_type() {

@@ -347,8 +347,10 @@ impl Drop for Held<'_> {
         if let Some(mut session) = self.session.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (connector, network) = (Arc::clone(&self.pool.connector), self.pool.network.clone());
-            let (place, patience) = (self.place.take(), self.patience);
+            let connector = Arc::clone(&self.pool.connector);
+            let network = self.pool.network.clone();
+            let place = self.place.take();
+            let patience = self.patience;
             runtime.spawn(async move {
                 let ended = async {
                     loop {

@@ -57,7 +57,8 @@ impl Tool for Query {
             let link = self.0.link(&arguments)?;
             let sql = arguments.text("sql")?;
             link.check(sql)?;
-            let (ask, began) = (self.0.ask(sql.to_owned(), &arguments)?, Instant::now());
+            let ask = self.0.ask(sql.to_owned(), &arguments)?;
+            let began = Instant::now();
             let answer = link.run(&ask, Some(&Owner::of(&client))).await?;
             let duration = (began.elapsed().as_secs_f64() * 1e6).round() / 1e3;
             let columns = answer.columns_json();

@@ -43,8 +43,11 @@ impl Sqlite {
         let place = tokio::time::timeout(ask.timeout, Arc::clone(&self.places).acquire_owned()).await;
         let place = place.map_err(|_| busy())?.map_err(|_| busy())?;
         let gone = Gone(Arc::new(AtomicBool::new(false)));
-        let (path, rule, patience) = (self.path.clone(), Arc::clone(&self.rule), self.patience);
-        let (ask, flag) = (ask.clone(), Arc::clone(&gone.0));
+        let path = self.path.clone();
+        let rule = Arc::clone(&self.rule);
+        let patience = self.patience;
+        let ask = ask.clone();
+        let flag = Arc::clone(&gone.0);
         let done = tokio::task::spawn_blocking(move || {
             let done = blocking(path.as_deref(), rule, patience, &ask, flag);
             drop(place);
@@ -92,7 +95,8 @@ fn blocking(
         return Err(ToolError::new("the statement gives no rows, or is not one that only reads"));
     }
     if statement.parameter_count() != ask.parameters.len() {
-        let (takes, received) = (statement.parameter_count(), ask.parameters.len());
+        let takes = statement.parameter_count();
+        let received = ask.parameters.len();
         return Err(ToolError::new(format!("the statement takes {takes} parameters, received {received}")));
     }
     collect(&mut statement, ask).map_err(wrong)

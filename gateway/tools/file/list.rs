@@ -59,10 +59,14 @@ impl Tool for List {
 fn list(files: &Files, arguments: &Arguments, stop: &CancellationToken) -> Result<Output, ToolError> {
     let place = files.find(arguments.maybe_text("path").unwrap_or("."))?;
     let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let (offset, limit) = (number("offset")?, number("limit")?);
-    let (recursive, hidden, metadata) =
-        (arguments.flag("recursive"), arguments.flag("hidden"), arguments.flag("metadata"));
-    let (mut at, mut more, mut entries) = (0_usize, false, Vec::new());
+    let offset = number("offset")?;
+    let limit = number("limit")?;
+    let recursive = arguments.flag("recursive");
+    let hidden = arguments.flag("hidden");
+    let metadata = arguments.flag("metadata");
+    let mut at = 0_usize;
+    let mut more = false;
+    let mut entries = Vec::new();
     // Names that are left out although nothing denies them.
     let mut odd = false;
     let mut walk = Walk::new(stop, files.config.limits.entries);

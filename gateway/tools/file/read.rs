@@ -65,7 +65,8 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     let (file, stat) = open(files, &place)?;
     let encoding = Encoding::of(arguments.text("encoding")?);
     let limit = files.config.limits.read_bytes;
-    let (head, tail) = (arguments.maybe_whole("head"), arguments.maybe_whole("tail"));
+    let head = arguments.maybe_whole("head");
+    let tail = arguments.maybe_whole("tail");
     let offset = arguments.whole("offset")?;
     if usize::from(head.is_some()) + usize::from(tail.is_some()) + usize::from(offset > 0) > 1 {
         return Err(ToolError::new("give one of `offset`, `head` and `tail`"));
@@ -74,7 +75,8 @@ fn read(files: &Files, arguments: &Arguments) -> Result<Output, ToolError> {
     let wanted = arguments.maybe_whole("length").and_then(|n| usize::try_from(n).ok()).unwrap_or(limit).min(limit);
     let offset = if tail.is_some() { size.saturating_sub(wanted as u64) } else { offset };
     let mut bytes = part(&file, offset, wanted).map_err(|errno| place.words(errno))?;
-    let (mut start, mut truncated) = (offset, false);
+    let mut start = offset;
+    let mut truncated = false;
     if let Some(lines) = head {
         bytes.truncate(end_of_lines(&bytes, lines));
     }
@@ -135,7 +137,8 @@ pub(super) fn part(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Re
     const STEP: usize = 1 << 16;
     let mut bytes = Vec::new();
     while bytes.len() < length {
-        let (filled, step) = (bytes.len(), STEP.min(length - bytes.len()));
+        let filled = bytes.len();
+        let step = STEP.min(length - bytes.len());
         bytes.resize(filled + step, 0);
         let read = match rustix::io::pread(file, &mut bytes[filled..], offset.saturating_add(filled as u64)) {
             Err(rustix::io::Errno::INTR) => 0,

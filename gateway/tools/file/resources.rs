@@ -38,7 +38,8 @@ struct Inner {
 
 impl Resources {
     pub(super) fn new(files: Arc<Files>) -> Self {
-        let (listed, watched) = (Mutex::default(), Mutex::default());
+        let listed = Mutex::default();
+        let watched = Mutex::default();
         Self(Arc::new(Inner { files, listed, watched, look: Notify::new() }))
     }
 }
@@ -63,7 +64,8 @@ impl Provider for Resources {
     fn read<'a>(&'a self, uri: &'a str, _: Client<'a>) -> BoxFuture<'a, Result<Option<Contents>, String>> {
         Box::pin(async move {
             let Ok(place) = self.0.place(uri) else { return Ok(None) };
-            let (files, uri) = (Arc::clone(&self.0.files), uri.to_owned());
+            let files = Arc::clone(&self.0.files);
+            let uri = uri.to_owned();
             self.0.files.blocking.run(move |_| contents(&files, &place, &uri)).await.map_err(|error| error.0)
         })
     }

@@ -105,7 +105,8 @@ impl Root {
 
     /// The names at which something open really is, however it was reached; `None` where the system does not say.
     pub(super) fn names_of(&self, open: &OwnedFd) -> Option<Vec<String>> {
-        let (root, open) = (place(&self.folder)?, place(open)?);
+        let root = place(&self.folder)?;
+        let open = place(open)?;
         let below = if root == "/" { open.strip_prefix('/')? } else { open.strip_prefix(&root)? };
         if !below.is_empty() && root != "/" && !below.starts_with('/') {
             return None;

@@ -44,7 +44,8 @@ impl Reader {
         let into = Arc::clone(&output);
         let task = tokio::spawn(async move {
             let Some(mut stream) = stream else { return };
-            let (mut chunk, mut room) = (vec![0; CHUNK], cap);
+            let mut chunk = vec![0; CHUNK];
+            let mut room = cap;
             while let Ok(read @ 1..) = stream.read(&mut chunk).await {
                 let mut output = into.lock();
                 let fits = fitting(&chunk[..read], &mut room);

@@ -158,7 +158,8 @@ async fn follow(
 }
 
 fn tell(program: &str, ran: &Ran, limit: Duration) -> Output {
-    let ((stdout, odd_stdout), (stderr, odd_stderr)) = (ran.stdout.text(), ran.stderr.text());
+    let (stdout, odd_stdout) = ran.stdout.text();
+    let (stderr, odd_stderr) = ran.stderr.text();
     let mut text = stdout.clone();
     let mut say = |words: String| {
         if !text.is_empty() && !text.ends_with('\n') {

@@ -106,7 +106,8 @@ impl Launchers {
     pub(super) fn new(program: PathBuf, concurrent: usize) -> io::Result<Self> {
         let line = Arc::new(Line { program, most: concurrent.min(WAITING), waiting: Mutex::default() });
         let (more, wanted) = sync_channel(1);
-        let (filled, runtime) = (Arc::clone(&line), Handle::current());
+        let filled = Arc::clone(&line);
+        let runtime = Handle::current();
         let fill = move || {
             let _runtime = runtime.enter();
             while wanted.recv().is_ok() {

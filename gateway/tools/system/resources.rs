@@ -43,7 +43,8 @@ impl Tool for List {
             let sight = sight(&client)?;
             let server = arguments.maybe_text("server");
             let number = |name| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-            let (offset, limit) = (number("offset")?, number("limit")?);
+            let offset = number("offset")?;
+            let limit = number("limit")?;
             let all = [ListKind::Resources, ListKind::Templates]
                 .into_iter()
                 .flat_map(|kind| sight.items(kind).into_iter().map(move |seen| (kind, seen)));

@@ -24,7 +24,8 @@ impl Tools {
     }
 
     fn describe(&self, entry: &Entry, whole: bool) -> Value {
-        let (spec, figures) = (&entry.spec, self.stats.get(&entry.name));
+        let spec = &entry.spec;
+        let figures = self.stats.get(&entry.name);
         let ms = |duration: Duration| (duration.as_secs_f64() * 1e6).round() / 1e3;
         let last = figures.last.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|d| d.as_secs());
         let mut tool = json!({

@@ -88,15 +88,18 @@ impl Tool for Fetch {
 }
 
 async fn told(reply: Reply, arguments: &Arguments) -> Result<Output, ToolError> {
-    let (status, url, size, truncated) =
-        (reply.status.as_u16(), reply.url.to_string(), reply.body.len(), reply.truncated);
+    let status = reply.status.as_u16();
+    let url = reply.url.to_string();
+    let size = reply.body.len();
+    let truncated = reply.truncated;
     let kind = reading::kind(&reply.headers);
     let format = arguments.text("format")?.to_owned();
     let size_of = |name: &str| arguments.whole(name).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let (start, most) = (size_of("start")?, size_of("max_chars")?);
+    let start = size_of("start")?;
+    let most = size_of("max_chars")?;
     let page = match size > AT_ONCE {
         true => {
-            let (kind, format) = (kind.clone(), format);
+            let kind = kind.clone();
             let read = tokio::task::spawn_blocking(move || readable(&reply, &kind, &format));
             read.await.map_err(|_| ToolError::new("the page cannot be read"))??
         }
@@ -127,7 +130,8 @@ fn readable(reply: &Reply, kind: &str, format: &str) -> Result<Page, ToolError> 
         || (kind.is_empty() && reply.body.trim_ascii_start().starts_with(b"<"));
     let plain = || reading::is_text(kind) || (kind.is_empty() && std::str::from_utf8(&reply.body).is_ok());
     if !html && !plain() {
-        let (kind, size) = (if kind.is_empty() { "binary" } else { kind }, reply.body.len());
+        let kind = if kind.is_empty() { "binary" } else { kind };
+        let size = reply.body.len();
         return Err(ToolError(format!(
             "the page is {kind} of {size} bytes and no text; use `request` to get its bytes"
         )));

@@ -50,7 +50,8 @@ pub(super) struct Headers {
 
 impl Headers {
     pub(super) fn compile(names: &[String]) -> Result<Self, String> {
-        let (mut exact, mut begins) = (Vec::new(), Vec::new());
+        let mut exact = Vec::new();
+        let mut begins = Vec::new();
         for name in names {
             let stem = name.strip_suffix('*').unwrap_or(name);
             if HeaderName::from_bytes(stem.as_bytes()).is_err() {

@@ -163,7 +163,8 @@ impl Silence {
 
     /// Whether an element that ends ends it, and then whether it was its own end.
     fn end(&mut self, name: &str) -> Option<bool> {
-        let (own, open_ended) = (self.element == name, self.ended_by.is_some());
+        let own = self.element == name;
+        let open_ended = self.ended_by.is_some();
         let count = match () {
             () if own && self.depth == 0 => return Some(true),
             () if own && !open_ended || open_ended && NESTS.contains(&name) => &mut self.depth,
@@ -241,7 +242,8 @@ impl Reader<'_> {
 
     fn end(&mut self, name: &str) {
         if let Some(silence) = &mut self.silent {
-            let (ways, ended) = (silence.ways, silence.end(name));
+            let ways = silence.ways;
+            let ended = silence.end(name);
             if ended.is_some() {
                 self.silent = None;
             }

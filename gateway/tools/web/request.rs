@@ -91,7 +91,8 @@ impl Request {
         let mut headers = self.0.headers.take(arguments.get("headers").and_then(Value::as_object))?;
         let body = body(arguments, &mut headers)?;
         if body.len() > config.request_bytes {
-            let (size, most) = (body.len(), config.request_bytes);
+            let size = body.len();
+            let most = config.request_bytes;
             return Err(ToolError(format!("the body has {size} bytes and at most {most} may be sent; send less")));
         }
         if !body.is_empty() && matches!(method, Method::GET | Method::HEAD) {

@@ -86,7 +86,8 @@ impl Check<'_> {
     /// The one that is given.
     fn content_body<const N: usize>(&mut self, list: &str, at: usize, bodies: [Option<Body>; N]) -> Body {
         let mut given = bodies.into_iter().flatten();
-        let (first, second) = (given.next(), given.next());
+        let first = given.next();
+        let second = given.next();
         if first.is_none() || second.is_some() {
             let hint = if N == 3 { "give text, base64 or file" } else { "give text or file" };
             let what = "must say in exactly one way what it holds";

@@ -121,7 +121,8 @@ fn network(url: &str, raw: &raw::Connection) -> Result<DatabasePlace, &'static s
     };
     let host = url.host_str().filter(|host| !host.is_empty()).ok_or("has no host")?;
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let (user, password) = (decoded(url.username())?, decoded(url.password().unwrap_or_default())?);
+    let user = decoded(url.username())?;
+    let password = decoded(url.password().unwrap_or_default())?;
     let database = decoded(url.path().trim_start_matches('/'))?;
     if user.is_empty() || database.is_empty() || database.contains('/') {
         return Err("must have a user and the name of a database");

@@ -73,7 +73,8 @@ impl<'a> Records<'a> {
     /// A value in quotes, in which two stand for one.
     fn quoted(&mut self) -> Result<Field<'a>, Damage> {
         let body = &self.rest[1..];
-        let (mut from, mut doubled) = (0, false);
+        let mut from = 0;
+        let mut doubled = false;
         let end = loop {
             let Some(at) = body[from..].find('"') else {
                 return Err(Damage { line: self.line, what: "a quote is not closed" });
@@ -83,7 +84,8 @@ impl<'a> Records<'a> {
             }
             (from, doubled) = (from + at + 2, true);
         };
-        let (text, rest) = (&body[..end], &body[end + 1..]);
+        let text = &body[..end];
+        let rest = &body[end + 1..];
         let lone = text.bytes().zip(text.bytes().skip(1).chain([0])).filter(|pair| pair.0 == b'\r' && pair.1 != b'\n');
         self.line += text.bytes().filter(|byte| *byte == b'\n').count() + lone.count();
         self.rest = rest;

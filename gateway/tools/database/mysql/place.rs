@@ -60,7 +60,8 @@ impl Drop for Place {
         if let Some((name, deadline)) = self.busy.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (permit, ending) = (self.permit.take(), self.ending.clone());
+            let permit = self.permit.take();
+            let ending = self.ending.clone();
             runtime.spawn(async move {
                 end(&ending, &name, deadline).await;
                 drop(permit);

@@ -52,7 +52,8 @@ impl Session {
     pub(super) async fn open(connector: &Connector, network: &Network) -> Result<Self, Trouble> {
         let stream = dial(connector, network).await?;
         let handle = Handle { process: 0, secret: 0 };
-        let (input, output) = (BytesMut::with_capacity(8192), BytesMut::with_capacity(1024));
+        let input = BytesMut::with_capacity(8192);
+        let output = BytesMut::with_capacity(1024);
         let mut session = Self { stream, input, output, handle, max_message: MAX_MESSAGE };
         let parameters = [
             ("user", network.user.as_str()),
@@ -221,7 +222,9 @@ async fn dial(connector: &Connector, network: &Network) -> Result<Stream, Troubl
 }
 
 fn refused(mut fields: ErrorFields<'_>) -> Trouble {
-    let (mut code, mut words, mut hint) = (String::new(), String::new(), String::new());
+    let mut code = String::new();
+    let mut words = String::new();
+    let mut hint = String::new();
     while let Ok(Some(field)) = fields.next() {
         let text = || String::from_utf8_lossy(field.value_bytes()).chars().take(500).collect();
         match field.type_() {
