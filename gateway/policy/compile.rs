@@ -39,11 +39,13 @@ pub(crate) fn rules(config: &Config) -> Result<Vec<Rule>, Vec<Mistake>> {
     for policy in lists::policies(&config.lists, config.documents.is_empty()) {
         match rule(&policy, policy.name.clone()) {
             Ok(rule) => rules.push(rule),
-            Err(found) => mistakes.extend(found.into_iter().map(|found| Mistake {
-                at: None,
-                path: policy.name.split('.').map(str::to_owned).chain(found.path.last().cloned()).collect(),
-                ..found
-            })),
+            Err(found) => {
+                for mistake in found {
+                    let mut path: Vec<String> = policy.name.split('.').map(str::to_owned).collect();
+                    path.extend(mistake.path.last().cloned());
+                    mistakes.push(Mistake { at: None, path, ..mistake });
+                }
+            }
         }
     }
     for (document, file) in config.documents.iter().enumerate() {

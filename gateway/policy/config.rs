@@ -117,10 +117,23 @@ pub fn differences(old: &Config, new: &Config) -> Vec<String> {
 fn keys(old: &Value, new: &Value) -> String {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return String::new() };
     let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let shown = |value: Option<&Value>| value.map_or_else(|| "none".into(), |value| cut(value.to_string()));
-    let differing = all.into_iter().filter(|key| old.get(*key) != new.get(*key));
-    let differing = differing.map(|key| format!("{key} {} -> {}", shown(old.get(key)), shown(new.get(key))));
-    differing.collect::<Vec<_>>().join(", ")
+    let mut differing = Vec::new();
+    for key in all {
+        let was = old.get(key);
+        let is = new.get(key);
+        if was != is {
+            differing.push(format!("{key} {} -> {}", shown(was), shown(is)));
+        }
+    }
+    differing.join(", ")
+}
+
+/// A value in a line of differences.
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        Some(value) => cut(value.to_string()),
+        None => "none".into(),
+    }
 }
 
 /// As much of a value as is shown.

@@ -173,17 +173,30 @@ impl Policy {
                 }
             }
         }
-        let limits = concerned.iter().filter(|(_, rule)| rule.rate.is_some()).map(|(at, _)| *at);
-        let dry = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
-        let failed = |wanted: bool| broken.iter().find(|(at, _)| dry(*at) == wanted);
-        let rules = |wanted: bool| concerned.iter().copied().filter(move |(_, rule)| rule.dry_run == wanted);
-        let responses =
-            concerned.iter().filter(|(_, rule)| !rule.dry_run).filter_map(|(_, rule)| rule.response.as_ref());
+        let mut limits = Vec::new();
+        let mut responses = Vec::new();
+        let mut deciding = Vec::new();
+        let mut on_trial = Vec::new();
+        for (at, rule) in concerned {
+            if rule.rate.is_some() {
+                limits.push(at);
+            }
+            if rule.dry_run {
+                on_trial.push((at, rule));
+                continue;
+            }
+            responses.extend(&rule.response);
+            deciding.push((at, rule));
+        }
+        let failure = |on_trial: bool| {
+            let is_on_trial = |at: u32| self.rule(at).is_some_and(|rule| rule.dry_run);
+            broken.iter().find(|(at, _)| is_on_trial(*at) == on_trial)
+        };
         Verdict {
-            limits: limits.collect(),
-            dry: dry_run(failed(true), rules(true)).map(Box::new),
+            limits: limits.into(),
+            dry: dry_run(failure(true), on_trial.into_iter()).map(Box::new),
             response: Response::all(responses).map(Arc::new),
-            state: state(failed(false), rules(false)),
+            state: state(failure(false), deciding.into_iter()),
         }
     }
 

@@ -66,12 +66,13 @@ fn path(rest: &str) -> Vec<String> {
 
 /// Text, which every raw type reads its value from; lists and maps as JSON.
 fn parse(value: &str, place: &Place) -> Node {
-    let structured = value.starts_with('[') || value.starts_with('{');
-    structured
-        .then(|| json::read_value(value, place))
-        .flatten()
-        .filter(|node| matches!(node.value, Value::List(_) | Value::Map(_)))
-        .unwrap_or_else(|| Node::text(value, place.clone()))
+    if value.starts_with(['[', '{'])
+        && let Some(node) = json::read_value(value, place)
+        && matches!(node.value, Value::List(_) | Value::Map(_))
+    {
+        return node;
+    }
+    Node::text(value, place.clone())
 }
 
 /// The layer of `MCP_…` variables. `listen` is the address that weaker layers give: host and port can be set alone.

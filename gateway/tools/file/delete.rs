@@ -128,11 +128,14 @@ impl Gone<'_> {
         }
         let folder = enter(holder, name).map_err(fault).map_err(said(self.count))?;
         let entries = Dir::read_from(&folder).map_err(fault).map_err(said(self.count))?;
-        let names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| name != "." && name != "..")
-            .collect();
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push(name.to_owned());
+            }
+        }
         for inner in names {
             self.stop.check().map_err(said(self.count))?;
             let below = format!("{path}/{inner}");
