@@ -199,6 +199,28 @@ impl House {
         arrows
     }
 
+    /// The floors from the top down: a module stands above all that it imports. Only without knots.
+    fn floors(&self) -> Vec<Vec<String>> {
+        let arrows = self.arrows();
+        let mut floors: BTreeMap<&Module, usize> = BTreeMap::new();
+        while floors.len() < arrows.len() {
+            let before = floors.len();
+            for (module, imported) in &arrows {
+                if imported.iter().all(|below| floors.contains_key(below)) {
+                    let highest = imported.iter().map(|below| floors[below]).max();
+                    floors.entry(module).or_insert(highest.map_or(0, |below| below + 1));
+                }
+            }
+            assert!(floors.len() > before, "modules import each other");
+        }
+        let mut drawn = vec![Vec::new(); floors.values().max().map_or(0, |top| top + 1)];
+        for (module, floor) in floors {
+            drawn[floor].push(module.join("/"));
+        }
+        drawn.reverse();
+        drawn
+    }
+
     /// Modules that import each other, by whatever way around.
     fn knotted(&self) -> Vec<String> {
         let arrows = self.arrows();
@@ -256,6 +278,28 @@ fn no_more_modules_import_each_other() {
         }
     }
     assert!(knots.is_empty(), "modules that import each other:\n{}", knots.join("\n"));
+}
+
+/// Layers that a request passes: ARCHITECTURE.md draws their floors.
+const DRAWN: [&str; 2] = ["listener", "proxy"];
+
+#[test]
+fn the_page_draws_the_floors_as_they_are() {
+    let page = files().iter().find(|file| file.path == "ARCHITECTURE.md").expect("the page");
+    let crates = crates();
+    let mut wrong = Vec::new();
+    for layer in DRAWN {
+        let floors = House::of(&crates[format!("gateway/{layer}").as_str()]).floors();
+        let mut drawn = format!("```text\n{layer}, from the top:\n");
+        for (at, modules) in floors.iter().enumerate() {
+            drawn.push_str(&format!("{:>3}  {}\n", floors.len() - at, modules.join(" ")));
+        }
+        drawn.push_str("```\n");
+        if !page.text.contains(&drawn) {
+            wrong.push(drawn);
+        }
+    }
+    assert!(wrong.is_empty(), "ARCHITECTURE.md must say:\n\n{}", wrong.join("\n"));
 }
 
 #[test]
