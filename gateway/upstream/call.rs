@@ -1,7 +1,5 @@
 //! An era-neutral call to a server, its answer, and the way back to the client while it runs.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +9,8 @@ use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::scan::Member;
 
+use crate::future::BoxFuture;
 use crate::sight::Sight;
-
-/// A future that borrows and may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One request for a server. Borrowed parts live as long as the call; dropping its future cancels it in the server's way.
 pub struct Call<'a> {

@@ -20,13 +20,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::call::{Conversation, LogLevel, ResponseSink};
-use crate::client::subscribe::Topic;
 use crate::duplex::Duplex;
 use crate::failure::{Failure, Kind};
 use crate::http::{Extra, HttpLink, Post, status_failure};
 use crate::outstanding::Outstanding;
 use crate::process::Child;
 use crate::receiver::{Over, Receiver};
+use crate::topics::Topic;
 
 /// The first id after those of the handshake.
 const FIRST_ID: u64 = 4;

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, Request as HttpRequest, StatusCode};
-use lockgate_egress::{Body, BodyError, Origin, Payload, SendError};
+use lockgate_egress::{Body, Origin, Payload, SendError};
 use lockgate_protocol::jsonrpc::{Message, Response};
 use lockgate_protocol::method::Method;
 use lockgate_protocol::outbound::{self, Pieces};
@@ -318,14 +318,6 @@ fn send_failure(error: &SendError) -> Failure {
     let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
     let failure = Failure::new(kind, error.to_string());
     if error.sent { failure.after_send() } else { failure }
-}
-
-pub(crate) fn body_failure(error: &BodyError) -> Failure {
-    let words = error.to_string();
-    match error {
-        BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),
-        BodyError::Broken(_) => Failure::new(Kind::Lost, words).after_send(),
-    }
 }
 
 /// What a status without a JSON-RPC answer means.

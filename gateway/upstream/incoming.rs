@@ -17,7 +17,6 @@ use lockgate_protocol::sse::{Assembly, Decoder, Event};
 
 use crate::call::{ResponseSink, SinkError};
 use crate::failure::{Failure, Kind};
-use crate::http::body_failure;
 use crate::link::Inbox;
 
 /// Longest delay that a server may ask for before its stream is resumed.
@@ -283,4 +282,13 @@ impl EventReader {
 
 fn decoder(max: usize) -> Decoder<Lines> {
     Decoder::within(max, Lines { buffer: Buffer::new(max), max })
+}
+
+/// What a body that broke off or is too long means.
+pub(crate) fn body_failure(error: &BodyError) -> Failure {
+    let words = error.to_string();
+    match error {
+        BodyError::TooLarge(_) => Failure::new(Kind::TooLarge, words).after_send(),
+        BodyError::Broken(_) => Failure::new(Kind::Lost, words).after_send(),
+    }
 }

@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod duplex;
 mod failure;
+mod future;
 mod handshake;
 mod health;
 mod http;
@@ -22,22 +23,29 @@ mod open;
 mod outstanding;
 mod process;
 mod receiver;
+mod recovery;
 mod reread;
 mod screen;
+mod session_connections;
+mod shared;
 mod sight;
 mod sse;
 mod status;
 mod supervise;
+mod survey;
+mod survey_state;
+mod topics;
 
 pub use call::{
-    Answer, AnswerKind, BoxFuture, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink, SinkError,
-    Unasked,
+    Answer, AnswerKind, Call, Caller, ClientSession, Conversation, LogLevel, ResponseSink, SinkError, Unasked,
 };
 pub use catalog::{Catalog, Item, Kind as ListKind};
-pub use client::{Client, Surroundings};
+pub use client::Client;
 pub use config::{Breaker, Config, EraChoice, Health, Limits, Sessions, Transport};
 pub use failure::{Failure, Kind as FailureKind};
+pub use future::BoxFuture;
 pub use process::{Group, guard, outlive_signals};
+pub use shared::Surroundings;
 pub use sight::{Seen, Sight};
 pub use status::{BreakerState, Load, Peer, Stage, State, Status, Trouble};
 

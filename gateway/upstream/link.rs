@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lockgate_protocol::jsonrpc::Request;
 
-use crate::call::{BoxFuture, Conversation};
+use crate::call::Conversation;
+use crate::future::BoxFuture;
 
 /// Takes what a server sends on its own over one connection. None of its methods waits.
 pub(crate) trait Inbox: Send + Sync + 'static {

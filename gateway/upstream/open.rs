@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::call::ClientSession;
-use crate::client::Shared;
 use crate::config::{EraChoice, Transport};
 use crate::connection::{Connection, Link};
 use crate::duplex::{Bounds, Duplex};
@@ -19,6 +19,7 @@ use crate::incoming::Intake;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
 use crate::receiver::{Acknowledgements, Behind, Over, Pace, Receiver};
+use crate::shared::Shared;
 use crate::status::Stage;
 use crate::{process, sse};
 
@@ -158,4 +159,24 @@ fn intake(shared: &Shared) -> Intake {
 fn bounds(shared: &Shared, message_bytes: usize) -> Bounds {
     let limits = &shared.config.limits;
     Bounds { message_bytes: message_bytes.min(limits.response_bytes), depth: limits.depth, outgoing: OUTGOING }
+}
+
+/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns when it stands, or
+/// after a moment when it does not; it goes on until the connection is over.
+pub(crate) async fn follow_session(connection: &Connection) {
+    let Some(link) = handshake::http(&connection.link).cloned() else { return };
+    let opened = Arc::new(Notify::new());
+    let (tell, over) = (Arc::clone(&opened), connection.over().clone());
+    tokio::spawn(async move {
+        tokio::select! {
+            failure = link.listen(|_| tell.notify_one()) => {
+                tell.notify_one();
+                if failure.kind == Kind::SessionLost {
+                    over.set(failure.words.to_string());
+                }
+            }
+            _ = over.wait() => {}
+        }
+    });
+    let _ = tokio::time::timeout(Duration::from_secs(1), opened.notified()).await;
 }

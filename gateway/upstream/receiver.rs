@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
-use crate::call::{BoxFuture, ClientSession, Conversation, Unasked};
-use crate::client::subscribe::Topic;
+use crate::call::{ClientSession, Conversation, Unasked};
+use crate::future::BoxFuture;
 use crate::last_heard::LastHeard;
 use crate::link::Inbox;
+use crate::topics::Topic;
 use crate::{Event, Events};
 
 /// The receiving end of one connection.

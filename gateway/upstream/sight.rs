@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::Upstream;
-use crate::call::BoxFuture;
 use crate::catalog::Kind;
+use crate::future::BoxFuture;
 
 /// See the module.
 pub trait Sight: Send + Sync {

@@ -3,14 +3,15 @@
 //! sends nothing twice and does not resume: a lost stream is a lost connection.
 
 mod post;
+mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use lockgate_egress::{Origin, Payload, SendError};
+use http::{HeaderMap, HeaderValue, Method, Uri};
+use lockgate_egress::Origin;
 use lockgate_protocol::sse::Event;
 use tokio::time::timeout;
 use url::{Position, Url};
@@ -20,6 +21,7 @@ use crate::failure::{Failure, Kind};
 use crate::incoming::{EventReader, Intake};
 use crate::link::Inbox;
 use post::Posts;
+use request::{make_request, read_status, unsent};
 
 /// How long an open stream may stay silent before it says where to POST.
 const ENDPOINT_WAIT: Duration = Duration::from_secs(15);
@@ -39,13 +41,13 @@ pub(crate) async fn connect(
     inbox: Arc<dyn Inbox>,
     intake: Intake,
 ) -> Result<Arc<Duplex>, Failure> {
-    let mut get = request(Method::GET, place(url)?, headers, Bytes::new());
+    let mut get = make_request(Method::GET, place(url)?, headers, Bytes::new());
     get.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     get.headers_mut().remove(CONTENT_TYPE);
     let response = origin.send(get).await.map_err(|error| unsent(&error))?;
     let status = response.status();
     if !status.is_success() {
-        return Err(refusal(status));
+        return Err(read_status(status));
     }
     if !is_event_stream(response.headers()) {
         return Err(Failure::new(Kind::Garbage, "the server answered with something that is not an event stream"));
@@ -66,14 +68,6 @@ pub(crate) async fn connect(
     exchange.spawn(post::run(posts, origin.clone(), endpoint, headers, exchange.clone()));
     exchange.spawn(read(stream, exchange.clone()));
     Ok(Duplex::over(exchange))
-}
-
-fn request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Payload> {
-    let mut request = Request::new(text.into());
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    request.headers_mut().clone_from(headers);
-    request
 }
 
 /// The place to POST to, which the first event names.
@@ -107,25 +101,6 @@ fn place(url: &Url) -> Result<Uri, Failure> {
 fn is_event_stream(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
-}
-
-/// A request that got no answer.
-fn unsent(error: &SendError) -> Failure {
-    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
-    let failure = Failure::new(kind, error.to_string());
-    if error.sent { failure.after_send() } else { failure }
-}
-
-/// What a status other than 2xx means. A refused message has not run; anything else may have.
-fn refusal(status: StatusCode) -> Failure {
-    let words = format!("the server answered with HTTP status {}", status.as_u16());
-    match status.as_u16() {
-        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
-        404 | 410 => Failure::new(Kind::SessionLost, format!("{words}: it does not know the session or the path")),
-        300..=399 => Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed")),
-        429 | 503 => Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1)),
-        _ => Failure::new(Kind::Garbage, words).after_send(),
-    }
 }
 
 /// The next event that has data.

@@ -9,17 +9,17 @@ use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use serde_json::json;
-use tokio::sync::Notify;
 
 use crate::catalog::Catalog;
-use crate::client::{Shared, survey};
 use crate::connection::{Ask, Connection, Link};
 use crate::failure::{Failure, Kind};
-use crate::handshake::{self, Refused};
+use crate::handshake::Refused;
 use crate::open::{Role, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
+use crate::shared::Shared;
 use crate::status::{self, Stage, State, Trouble};
+use crate::survey;
 use crate::{Event, health, lists};
 
 /// Pause before the first restart; doubles up to the longest.
@@ -231,26 +231,6 @@ async fn follow(shared: &Arc<Shared>, connection: &Arc<Connection>) -> String {
         (Era::Legacy, Link::Duplex(_)) => {}
     }
     std::future::pending().await
-}
-
-/// Opens the stream on which a legacy server asks and tells one session outside of calls. Returns when it stands, or
-/// after a moment when it does not; it goes on until the connection is over.
-pub(crate) async fn follow_session(connection: &Connection) {
-    let Some(link) = handshake::http(&connection.link).cloned() else { return };
-    let opened = Arc::new(Notify::new());
-    let (tell, over) = (Arc::clone(&opened), connection.over().clone());
-    tokio::spawn(async move {
-        tokio::select! {
-            failure = link.listen(|_| tell.notify_one()) => {
-                tell.notify_one();
-                if failure.kind == Kind::SessionLost {
-                    over.set(failure.words.to_string());
-                }
-            }
-            _ = over.wait() => {}
-        }
-    });
-    let _ = tokio::time::timeout(Duration::from_secs(1), opened.notified()).await;
 }
 
 /// Changes may have been missed while a stream was down.

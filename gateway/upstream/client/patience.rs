@@ -10,8 +10,9 @@ use lockgate_protocol::method::Method;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::call::{BoxFuture, Call, Conversation, ResponseSink, Unasked};
+use crate::call::{Call, Conversation, ResponseSink, Unasked};
 use crate::failure::{Failure, Kind};
+use crate::future::BoxFuture;
 
 /// The way back to the client, if there is one.
 pub(crate) type Talk = Option<Arc<dyn Conversation>>;

@@ -1,54 +1,18 @@
 //! Connections that belong to one legacy client session each, for legacy servers that keep state or ask questions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockgate_protocol::revision::Era;
-use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 
-use super::Shared;
 use crate::call::{Call, ClientSession};
 use crate::config;
 use crate::connection::Connection;
 use crate::failure::{Failure, Kind};
+use crate::health;
 use crate::health::SilentEnds;
-use crate::open::{Role, open};
-use crate::{health, supervise};
-
-/// Open connections by session; one more than this and the oldest sessions' calls share again.
-const MAX_SESSIONS: usize = 1024;
-/// How long a session's connection may take to end.
-const GRACE: std::time::Duration = std::time::Duration::from_secs(2);
-
-/// The connections of one server that are not shared.
-#[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<u64, Slot>>);
-
-type Slot = Arc<OnceCell<Arc<Connection>>>;
-
-impl Sessions {
-    fn slot(&self, key: u64) -> Option<Slot> {
-        let mut slots = self.0.lock();
-        if slots.len() >= MAX_SESSIONS && !slots.contains_key(&key) {
-            return None;
-        }
-        Some(Arc::clone(slots.entry(key).or_default()))
-    }
-
-    /// Ends a session's connection in the background.
-    pub(crate) fn forget(&self, key: u64) {
-        let slot = self.0.lock().remove(&key);
-        if let Some(connection) = slot.and_then(|s| s.get().cloned()) {
-            tokio::spawn(async move { connection.close(GRACE).await });
-        }
-    }
-
-    /// Takes all of them, to be closed.
-    pub(crate) fn take(&self) -> Vec<Arc<Connection>> {
-        self.0.lock().drain().filter_map(|(_, slot)| slot.get().cloned()).collect()
-    }
-}
+use crate::open::{Role, follow_session, open};
+use crate::session_connections::MAX_SESSIONS;
+use crate::shared::Shared;
 
 impl Shared {
     /// The connection for a call: the session's own where the server's configuration and era ask for one.
@@ -93,7 +57,7 @@ impl Shared {
         let role = Role::Session(Arc::downgrade(session), capabilities);
         let (connection, _) =
             open(self, role).await.map_err(|refused| Failure::new(Kind::Unavailable, refused.trouble.to_string()))?;
-        supervise::follow_session(&connection).await;
+        follow_session(&connection).await;
         let connection = Arc::new(connection);
         let (health, silent_ends) = (self.config.health.clone(), Arc::clone(&self.silent_ends));
         tokio::spawn(watch(health, silent_ends, Arc::clone(&connection)));
@@ -108,7 +72,7 @@ impl Shared {
             self.live.compare_and_swap(&*shared, None);
             self.set_status(|status| status.state = crate::State::Pending);
         } else if let Some(session) = &call.caller.session {
-            self.sessions.0.lock().remove(&session.key());
+            self.sessions.remove(session.key());
         }
     }
 }

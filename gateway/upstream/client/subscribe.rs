@@ -1,7 +1,6 @@
 //! What clients want to hear of resources and tasks: counted for each, asked of the server once, and asked again after every
 //! reconnect.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,75 +9,14 @@ use lockgate_protocol::jsonrpc::Outcome;
 use lockgate_protocol::method::Method;
 use lockgate_protocol::revision::Era;
 use lockgate_protocol::write;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
-use super::Shared;
 use crate::connection::{Ask, Connection, refused};
 use crate::failure::{Failure, Kind};
+use crate::shared::Shared;
+use crate::topics::Topic;
 
 /// How long a modern server may take to acknowledge.
 const ACKNOWLEDGE: Duration = Duration::from_secs(3);
-
-/// Something of a server that may have news.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Topic {
-    /// A resource, by its URI.
-    Resource(String),
-    /// A task, by its id.
-    Task(String),
-}
-
-/// What clients want to hear of.
-#[derive(Default)]
-pub(crate) struct Wanted {
-    counts: Mutex<BTreeMap<Topic, usize>>,
-    /// The set of topics has changed: the listen stream has to be replaced.
-    pub(crate) changed: Notify,
-    acknowledged: Mutex<BTreeSet<Topic>>,
-    pub(crate) news: Notify,
-}
-
-impl Wanted {
-    pub(crate) fn uris(&self) -> Vec<String> {
-        let uri = |topic: &Topic| if let Topic::Resource(uri) = topic { Some(uri.clone()) } else { None };
-        self.counts.lock().keys().filter_map(uri).collect()
-    }
-
-    pub(crate) fn tasks(&self) -> Vec<String> {
-        let id = |topic: &Topic| if let Topic::Task(id) = topic { Some(id.clone()) } else { None };
-        self.counts.lock().keys().filter_map(id).collect()
-    }
-
-    /// A modern server has acknowledged these.
-    pub(crate) fn acknowledge(&self, topics: BTreeSet<Topic>) {
-        *self.acknowledged.lock() = topics;
-        self.news.notify_waiters();
-    }
-
-    fn add(&self, topic: &Topic) -> bool {
-        let mut counts = self.counts.lock();
-        let count = counts.entry(topic.clone()).or_default();
-        *count += 1;
-        *count == 1
-    }
-
-    fn remove(&self, topic: &Topic) -> bool {
-        let mut counts = self.counts.lock();
-        match counts.get_mut(topic) {
-            Some(1) => {
-                // Whoever wants it again waits for an acknowledgement of its own.
-                self.acknowledged.lock().remove(topic);
-                counts.remove(topic).is_some()
-            }
-            Some(count) => {
-                *count -= 1;
-                false
-            }
-            None => false,
-        }
-    }
-}
 
 impl Shared {
     pub(super) async fn subscribe(&self, uri: &str) -> Result<(), Failure> {
@@ -126,7 +64,7 @@ impl Shared {
         let wait = async {
             loop {
                 let news = self.wanted.news.notified();
-                if self.wanted.acknowledged.lock().contains(topic) {
+                if self.wanted.is_acknowledged(topic) {
                     return;
                 }
                 news.await;

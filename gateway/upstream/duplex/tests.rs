@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::{Bounds, Duplex};
-use crate::call::{BoxFuture, Conversation, Unasked};
+use crate::call::{Conversation, Unasked};
 use crate::failure::{Failure, Kind};
+use crate::future::BoxFuture;
 use crate::incoming::Intake;
 use crate::link::Inbox;
 

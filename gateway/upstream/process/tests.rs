@@ -273,9 +273,10 @@ mod served {
     use lockgate_protocol::jsonrpc::Request;
 
     use super::*;
-    use crate::call::{BoxFuture, Conversation};
+    use crate::call::Conversation;
     use crate::duplex::{Bounds, Duplex};
     use crate::failure::Kind;
+    use crate::future::BoxFuture;
     use crate::incoming::Intake;
     use crate::link::Inbox;
 

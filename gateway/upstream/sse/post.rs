@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{refusal, request, unsent};
+use super::request::{make_request, read_status, unsent};
 use crate::duplex::{Exchange, Outgoing, count_outgoing};
 use crate::failure::{Failure, Kind};
 
@@ -116,7 +116,7 @@ pub(super) async fn run(posts: Arc<Posts>, origin: Origin, uri: Uri, headers: He
         if running.len() >= SIDE_BY_SIDE {
             running.join_next().await;
         }
-        let message = request(Method::POST, uri.clone(), &headers, text);
+        let message = make_request(Method::POST, uri.clone(), &headers, text);
         let Some(id) = id else {
             let note = timeout(NOTE_WAIT, deliver(&origin, message)).await;
             if let Err(failure) = note.unwrap_or_else(|_| Err(slow())) {
@@ -153,5 +153,5 @@ async fn deliver(origin: &Origin, message: http::Request<Payload>) -> Result<(),
         }
         return Ok(());
     }
-    Err(refusal(status))
+    Err(read_status(status))
 }

@@ -17,9 +17,10 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::connect;
-use crate::call::{BoxFuture, Conversation};
+use crate::call::Conversation;
 use crate::duplex::{Bounds, Duplex};
 use crate::failure::{Failure, Kind};
+use crate::future::BoxFuture;
 use crate::incoming::Intake;
 use crate::link::Inbox;
 

@@ -3,70 +3,26 @@
 //! of their own. Nothing is called on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lockgate_protocol::revision::Era;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
 
-use super::Shared;
-use crate::catalog::Catalog;
 use crate::connection::Connection;
-use crate::open::{Role, open};
+use crate::open::{Role, follow_session, open};
 use crate::receiver::Over;
 use crate::reread::Rereading;
+use crate::shared::Shared;
 use crate::status::State;
-use crate::{config, lists, supervise};
+use crate::{config, lists};
 
 /// Pause before a connection that was lost or refused is opened again; doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// How long the connection may take to end.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How far the gateway is in finding out.
-#[derive(Default)]
-pub(crate) struct Survey {
-    wanted: AtomicBool,
-    begin: Notify,
-    /// It is known, or cannot be known now.
-    settled: AtomicBool,
-    settling: Notify,
-    /// The lists have to be read again.
-    pub(crate) stale: Arc<Notify>,
-    scout: Mutex<Option<Arc<Connection>>>,
-    /// The lists that everybody gets, and those that the scout got.
-    plain: Mutex<Option<Catalog>>,
-    full: Mutex<Option<Catalog>>,
-}
-
-impl Survey {
-    /// Adds what is known to the lists that everybody gets.
-    pub(super) fn complete(&self, plain: &mut Catalog) {
-        *self.plain.lock() = Some(plain.clone());
-        if let Some(full) = &*self.full.lock() {
-            plain.add_asking(full);
-        }
-    }
-
-    fn settle(&self) {
-        self.settled.store(true, Ordering::Release);
-        self.settling.notify_waiters();
-    }
-
-    /// Ends the connection, if there is one.
-    pub(crate) async fn end(&self) {
-        let scout = self.scout.lock().take();
-        if let Some(scout) = scout {
-            scout.close(GRACE).await;
-        }
-    }
-}
 
 impl Shared {
     /// Whether clients that can be asked have connections of their own to the server behind `connection`.
-    pub(super) fn asks(&self, connection: &Connection) -> bool {
+    pub(crate) fn asks(&self, connection: &Connection) -> bool {
         connection.era() == Era::Legacy
             && match self.config.sessions {
                 config::Sessions::Shared => false,
@@ -76,7 +32,7 @@ impl Shared {
     }
 
     /// Waits until it is known what is only offered to clients that can be asked, or cannot be known now.
-    pub(super) async fn survey(&self) {
+    pub(crate) async fn survey(&self) {
         let survey = &self.survey;
         if !survey.wanted.swap(true, Ordering::AcqRel) {
             survey.begin.notify_one();
@@ -112,7 +68,7 @@ pub(crate) async fn keep(shared: &Shared, connection: &Connection) {
             Ok(Ok((scout, over))) => {
                 let scout = Arc::new(scout);
                 *survey.scout.lock() = Some(Arc::clone(&scout));
-                supervise::follow_session(&scout).await;
+                follow_session(&scout).await;
                 let words = watch(shared, &scout, &over).await;
                 tracing::debug!(server = %shared.slug, words, "the connection that reads lists for interactive clients is over");
                 survey.end().await;

@@ -1,0 +1,39 @@
+//! The way of a call to a server that is not connected: it waits a little for one that is coming up, and has one that is down
+//! tried at once, unless that has just been done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::Connection;
+use crate::failure::Failure;
+use crate::shared::Shared;
+use crate::status::State;
+
+/// How long a call waits for a server that is just starting or reconnecting.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits for one that has failed and is tried again.
+const RETRY_PATIENCE: Duration = Duration::from_secs(2);
+impl Shared {
+    /// The connection that everybody shares, once there is one.
+    pub(super) async fn coming_up(&self) -> Result<Arc<Connection>, Failure> {
+        let failed = self.recovery.failed();
+        let patience = if self.status.load().state == State::Failed { RETRY_PATIENCE } else { PATIENCE };
+        let mut deadline = std::pin::pin!(tokio::time::sleep(patience.min(self.config.call_timeout)));
+        loop {
+            let changed = self.changed.notified();
+            if let Some(connection) = self.live.load_full() {
+                return Ok(connection);
+            }
+            match self.status.load().state {
+                // Without a connection they have just lost it.
+                State::Pending | State::Connected | State::Unresponsive => {}
+                State::Failed if self.recovery.failed() == failed && self.recovery.want() => {}
+                _ => return Err(self.unavailable()),
+            }
+            tokio::select! {
+                () = changed => {}
+                () = &mut deadline => return Err(self.unavailable()),
+            }
+        }
+    }
+}

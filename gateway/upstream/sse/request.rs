@@ -1,0 +1,36 @@
+//! Requests to an HTTP+SSE server, and what it means when they get no answer or a status that is none.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use lockgate_egress::{Payload, SendError};
+
+use crate::failure::{Failure, Kind};
+
+pub(super) fn make_request(method: Method, uri: Uri, headers: &HeaderMap, text: Bytes) -> Request<Payload> {
+    let mut request = Request::new(text.into());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    request.headers_mut().clone_from(headers);
+    request
+}
+
+/// A request that got no answer.
+pub(super) fn unsent(error: &SendError) -> Failure {
+    let kind = if error.sent { Kind::Lost } else { Kind::Unavailable };
+    let failure = Failure::new(kind, error.to_string());
+    if error.sent { failure.after_send() } else { failure }
+}
+
+/// What a status other than 2xx means. A refused message has not run; anything else may have.
+pub(super) fn read_status(status: StatusCode) -> Failure {
+    let words = format!("the server answered with HTTP status {}", status.as_u16());
+    match status.as_u16() {
+        401 | 403 | 407 => Failure::new(Kind::NeedsAuth, words),
+        404 | 410 => Failure::new(Kind::SessionLost, format!("{words}: it does not know the session or the path")),
+        300..=399 => Failure::new(Kind::Garbage, format!("{words}, a redirect, which is not followed")),
+        429 | 503 => Failure::new(Kind::Unavailable, words).after_send().retry_after(Duration::from_secs(1)),
+        _ => Failure::new(Kind::Garbage, words).after_send(),
+    }
+}
