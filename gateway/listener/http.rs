@@ -2,9 +2,9 @@
 //! told to stop. One [`Server`] is one accept loop on the runtime that runs it; several may share
 //! an address and all limits.
 
+mod loop_state;
 mod serve;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
@@ -12,31 +12,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::TokioExecutor;
 use lockgate_telemetry::Rejection;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::connection::Connections;
-use crate::context::{ListenerResponse, ListenerState};
+use crate::context::ListenerState;
 use crate::error;
 use crate::exchange_handler::Handler;
 use crate::fallback::Fallback;
-use crate::future_pool::FuturePool;
 use crate::slots::AddressFull;
 use crate::tls::{self, ServerCertificate};
+use loop_state::LoopState;
 use serve::serve_connection;
 
 const BACKLOG: i32 = 1024;
-/// Requests at once on one HTTP/2 connection.
-const STREAMS: u32 = 128;
-/// hyper takes no less for its read buffer.
-const MIN_BUFFER: usize = 8 * 1024;
-/// Room beside the headers, so that a body arrives in few reads.
-const MAX_BUFFER: usize = 256 * 1024;
 /// What is written to a connection that its address may not have.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n";
 const ADDRESS_FULL: &str = "too many connections of one address (http.connections_per_address)";
@@ -142,7 +134,7 @@ impl Server {
         let socket = TcpListener::from_std(self.socket)?;
         let connections = Connections::new(Arc::clone(handler.budget()));
         self.listener.slots.add_loop(&connections);
-        let app = Arc::new(App::new(self.listener, self.identity, handler, fallback));
+        let app = Arc::new(LoopState::new(self.listener, self.identity, handler, fallback));
         let limits = &app.listener.config.limits;
         let (head, write) = (limits.read_timeout, limits.write_timeout);
         let tick = (head.min(write) / 4).clamp(MIN_TICK, MAX_TICK);
@@ -229,54 +221,7 @@ async fn accept_connection(listener: &TcpListener) -> Accepted {
     }
 }
 
-/// What all connections of one loop share.
-struct App<H, F: Fallback> {
-    listener: Arc<ListenerState>,
-    handler: Arc<H>,
-    fallback: F,
-    identity: Option<Arc<ServerCertificate>>,
-    http: Http,
-    futures: Arc<FuturePool<Result<ListenerResponse<F>, Infallible>>>,
-}
-
-struct Http {
-    one: http1::Builder,
-    two: http2::Builder<TokioExecutor>,
-}
-
-impl Http {
-    fn new(limits: &Limits) -> Self {
-        let headers = limits.header_bytes;
-        let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
-        // The sweep of `connection` bounds the time for headers, without a timer per request, and
-        // `connection` looks whether a client that sends no more has left.
-        one.half_close(true)
-            .header_read_timeout(None)
-            .max_header_size(headers)
-            .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
-        two.max_concurrent_streams(STREAMS)
-            .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
-        Self { one, two }
-    }
-}
-
-impl<H: Handler, F: Fallback> App<H, F> {
-    fn new(
-        listener: Arc<ListenerState>,
-        identity: Option<Arc<ServerCertificate>>,
-        handler: Arc<H>,
-        fallback: F,
-    ) -> Self {
-        let http = Http::new(&listener.config.limits);
-        Self { listener, handler, fallback, identity, http, futures: FuturePool::new() }
-    }
-
-    fn reload_certificate(&self) {
-        if let Some(identity) = &self.identity {
-            Arc::clone(identity).reload_in_background();
-        }
-    }
-
+impl<H: Handler, F: Fallback> LoopState<H, F> {
     /// The last ones: whoever has been accepted by the kernel is answered too.
     fn answer_accepted(
         self: &Arc<Self>,

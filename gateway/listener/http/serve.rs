@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::App;
+use super::loop_state::LoopState;
 use crate::connection::{self, CloseReason, ConnectionState, HttpIo, MeteredSocket, Registration};
 use crate::context::ConnectionContext;
 use crate::exchange::answer_request;
@@ -28,7 +28,7 @@ use crate::tls;
 
 /// One connection, from its first byte to its last.
 pub(super) async fn serve_connection<H: Handler, F: Fallback>(
-    app: Arc<App<H, F>>,
+    app: Arc<LoopState<H, F>>,
     entry: Registration,
     stream: TcpStream,
     remote: SocketAddr,
@@ -58,7 +58,7 @@ pub(super) async fn serve_connection<H: Handler, F: Fallback>(
 /// Finds out what the client speaks, and speaks it. Each way has a box of its own, so that a
 /// connection takes the memory of the one that it needs.
 async fn detect_protocol<H: Handler, F: Fallback>(
-    app: Arc<App<H, F>>,
+    app: Arc<LoopState<H, F>>,
     state: Arc<ConnectionState>,
     stream: TcpStream,
     remote: SocketAddr,
@@ -84,7 +84,7 @@ async fn detect_protocol<H: Handler, F: Fallback>(
 }
 
 async fn serve_tls<H: Handler, F: Fallback>(
-    app: &App<H, F>,
+    app: &LoopState<H, F>,
     acceptor: TlsAcceptor,
     mut context: ConnectionContext<H, F>,
     stream: MeteredSocket<TcpStream>,
@@ -121,7 +121,7 @@ async fn detect_http2(stream: &TcpStream) -> io::Result<bool> {
 }
 
 fn serve_http<H, F, T>(
-    app: &App<H, F>,
+    app: &LoopState<H, F>,
     context: ConnectionContext<H, F>,
     stream: T,
     two: bool,

@@ -1,0 +1,70 @@
+//! What all connections of one accept loop share, and how hyper is set up for them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::TokioExecutor;
+
+use crate::config::Limits;
+use crate::context::{ListenerResponse, ListenerState};
+use crate::exchange_handler::Handler;
+use crate::fallback::Fallback;
+use crate::future_pool::FuturePool;
+use crate::tls::ServerCertificate;
+
+/// Requests at once on one HTTP/2 connection.
+const STREAMS: u32 = 128;
+/// hyper takes no less for its read buffer.
+const MIN_BUFFER: usize = 8 * 1024;
+/// Room beside the headers, so that a body arrives in few reads.
+const MAX_BUFFER: usize = 256 * 1024;
+
+/// What all connections of one loop share.
+pub(super) struct LoopState<H, F: Fallback> {
+    pub(super) listener: Arc<ListenerState>,
+    pub(super) handler: Arc<H>,
+    pub(super) fallback: F,
+    pub(super) identity: Option<Arc<ServerCertificate>>,
+    pub(super) http: Http,
+    pub(super) futures: Arc<FuturePool<Result<ListenerResponse<F>, Infallible>>>,
+}
+
+pub(super) struct Http {
+    pub(super) one: http1::Builder,
+    pub(super) two: http2::Builder<TokioExecutor>,
+}
+
+impl Http {
+    fn new(limits: &Limits) -> Self {
+        let headers = limits.header_bytes;
+        let (mut one, mut two) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        // The sweep of `connection` bounds the time for headers, without a timer per request, and
+        // `connection` looks whether a client that sends no more has left.
+        one.half_close(true)
+            .header_read_timeout(None)
+            .max_header_size(headers)
+            .max_buf_size(headers.saturating_add(MIN_BUFFER).clamp(MIN_BUFFER, MAX_BUFFER));
+        two.max_concurrent_streams(STREAMS)
+            .max_header_list_size(u32::try_from(headers).unwrap_or(u32::MAX));
+        Self { one, two }
+    }
+}
+
+impl<H: Handler, F: Fallback> LoopState<H, F> {
+    pub(super) fn new(
+        listener: Arc<ListenerState>,
+        identity: Option<Arc<ServerCertificate>>,
+        handler: Arc<H>,
+        fallback: F,
+    ) -> Self {
+        let http = Http::new(&listener.config.limits);
+        Self { listener, handler, fallback, identity, http, futures: FuturePool::new() }
+    }
+
+    pub(super) fn reload_certificate(&self) {
+        if let Some(identity) = &self.identity {
+            Arc::clone(identity).reload_in_background();
+        }
+    }
+}
